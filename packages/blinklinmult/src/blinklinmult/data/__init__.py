@@ -1,0 +1,1 @@
+"""The data layer of a blink-detection model."""

@@ -1,0 +1,1 @@
+"""Declarations of values, and how samples are brought to them."""

@@ -1,0 +1,1 @@
+"""Helpers without a home of their own: padding along time, and seeds."""
