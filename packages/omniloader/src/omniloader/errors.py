@@ -6,6 +6,7 @@ survives the trip out of a ``DataLoader`` worker (PyTorch rebuilds it from its t
     OmniError
     ├── SchemaError   (ValueError)   declarations that contradict each other
     ├── ConfigError   (ValueError)   a config file or option that cannot be used
+    │   └── MissingConfigError (FileNotFoundError)  a config file that is not there
     ├── SampleError   (ValueError)   one sample that does not fit its declaration
     ├── SourceError   (OSError)      a file that is missing, truncated or unreadable
     │   └── MissingGroupError (KeyError)  a group that the file does not hold
@@ -31,6 +32,10 @@ class SchemaError(OmniError, ValueError):
 
 class ConfigError(OmniError, ValueError):
     """A config key, value or file cannot be used."""
+
+
+class MissingConfigError(ConfigError, FileNotFoundError):
+    """There is no config file of this name."""
 
 
 class SampleError(OmniError, ValueError):
