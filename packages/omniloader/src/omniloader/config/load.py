@@ -106,7 +106,9 @@ def parse_json(text: str, name: str) -> Document:
     # JSON is YAML but for tabs: composing it gives the lines that json does not keep. Where YAML
     # sees it otherwise (a key of over 1024 characters) messages go without lines.
     with contextlib.suppress(yaml.YAMLError):
-        walk.visit(yaml.compose(text.replace("\t", " "), Loader=_Loader), ())
+        node = yaml.compose(text.replace("\t", " "), Loader=_Loader)
+        if node is not None:
+            walk.visit(node, ())
     if found:
         raise ConfigError(f"{name}: {found[0]}")
     return _document(values, name, walk)

@@ -1,4 +1,4 @@
-"""Turn pydantic's findings into one :class:`ConfigError` that says where, what, and what came."""
+"""Turn findings into one :class:`ConfigError`: where, what it must be, and what came."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from omniloader.config.document import Document, KeyPath, path_text
-from omniloader.config.types import MUST
 from omniloader.errors import ConfigError
 
 _EXPECTED = {
@@ -49,61 +48,73 @@ def unknown_name(family: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {family} '{name}'{did_you_mean(name, names)}; known: {', '.join(names)}"
 
 
-def config_error(document: Document, path: KeyPath, finding: str) -> ConfigError:
-    """An error at one place of a document."""
-    at = path_text(path)
-    return ConfigError(f"{document.where(path)}{at}{': ' if at else ''}{finding}")
-
-
-def translate(
-    error: ValidationError, document: Document, base: KeyPath, known: Mapping[KeyPath, Iterable[str]]
-) -> ConfigError:
-    """Make one error of all that pydantic found below one place.
+class Problems:
+    """Collects what is wrong with one document, so that all of it is said at once.
 
     Args:
-        error: What pydantic raised.
-        document: Where the values come from.
-        base: The key path that was being checked.
-        known: The keys allowed in a mapping, by its path relative to ``base``.
-
-    Returns:
-        The error to raise; with several findings, one line each.
+        document: Where the values come from; it knows their lines.
     """
-    lines = []
-    for detail in error.errors(include_url=False):
-        loc = tuple(detail["loc"])
-        path = base + loc
-        finding = _finding(detail, known.get(loc[:-1], ()), document, path)
-        lines.append(str(config_error(document, path, finding)))
-    if len(lines) == 1:
-        return ConfigError(lines[0])
-    return ConfigError("\n".join([f"{len(lines)} problems in the config:", *lines]))
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._lines: list[str] = []
+
+    def add(self, path: KeyPath, finding: str) -> None:
+        """Note one finding about the value at a key path."""
+        at = path_text(path)
+        self._lines.append(f"{self._document.where(path)}{at}{': ' if at else ''}{finding}")
+
+    def add_all(
+        self, error: ValidationError, base: KeyPath, known: Mapping[KeyPath, Iterable[str]]
+    ) -> None:
+        """Note all that pydantic found below one place.
+
+        Args:
+            error: What pydantic raised.
+            base: The key path that was being checked.
+            known: The keys allowed in a mapping, by its path below ``base``; list positions
+                are left out of that path.
+        """
+        for detail in error.errors(include_url=False):
+            loc = tuple(detail["loc"])
+            mapping = tuple(part for part in loc[:-1] if isinstance(part, str))
+            self.add(base + loc, self._finding(detail, known.get(mapping, ()), base + loc))
+
+    def raise_if_any(self) -> None:
+        """Raise what was noted, one line each.
+
+        Raises:
+            ConfigError: If anything was.
+        """
+        if len(self._lines) == 1:
+            raise ConfigError(self._lines[0])
+        if self._lines:
+            raise ConfigError("\n".join([f"{len(self._lines)} problems:", *self._lines]))
+
+    def _finding(self, detail: ErrorDetails, known: Iterable[str], path: KeyPath) -> str:
+        kind = detail["type"]
+        if kind == "extra_forbidden":
+            return unknown_key(str(path[-1]), known)
+        if kind == "missing":
+            return "is required"
+        hint = yaml_hint(detail["input"], self._document.spellings.get(path))
+        return f"{_expected(detail)}, got {shown(detail['input'])}{hint}"
 
 
-def _finding(
-    detail: ErrorDetails, known: Iterable[str], document: Document, path: KeyPath
-) -> str:
+def _expected(detail: ErrorDetails) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
-    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        return unknown_key(str(path[-1]), known)
-    if kind in ("missing", "missing_argument", "missing_keyword_only_argument"):
-        return "is required"
     if kind == "literal_error":
-        expected = f"must be one of {context['expected'].replace(' or ', ', ')}"
-    elif kind == MUST:
-        expected = detail["msg"]
-    elif kind in _EXPECTED:
-        expected = "must be " + _EXPECTED[kind].format(**context)
-    else:
-        expected = detail["msg"][0].lower() + detail["msg"][1:]
-    return f"{expected}, got {shown(detail['input'])}{_yaml_hint(detail['input'], document, path)}"
+        return f"must be one of {context['expected'].replace(' or ', ', ')}"
+    if kind in _EXPECTED:
+        return "must be " + _EXPECTED[kind].format(**context)
+    return detail["msg"][:1].lower() + detail["msg"][1:]
 
 
-def _yaml_hint(value: Any, document: Document, path: KeyPath) -> str:
-    spelling = document.spellings.get(path)
+def yaml_hint(value: Any, spelling: str | None) -> str:
+    """What to write instead, where YAML made a boolean of a word such as ``no``."""
     if spelling is None or not isinstance(value, bool) or spelling.lower() in ("true", "false"):
         return ""
-    return f" (YAML reads {spelling} as a boolean; write \"{spelling}\" for the text)"
+    return f' (YAML reads {spelling} as a boolean; write "{spelling}" for the text)'
 
 
 def shown(value: Any) -> str:

@@ -94,8 +94,8 @@ def tighten(annotation: Any) -> Any:
 
 
 def _literal_of(family: type[enum.Enum]) -> Any:
-    # Through __getitem__, because a type checker takes Literal[...] for a type expression.
-    return Literal.__getitem__(tuple(member.value for member in family))
+    literal: Any = Literal  # to a type checker, Literal[...] would be a type expression
+    return literal[tuple(member.value for member in family)]
 
 
 def _tighten_union(args: tuple[Any, ...]) -> Any:
@@ -146,5 +146,3 @@ def _word(member: Any) -> str:
 
 def _plural(member: Any) -> str:
     return {Whole: "whole numbers", Number: "numbers", StrictStr: "texts"}.get(member, "values")
-
-

@@ -1,0 +1,6 @@
+"""What a mix holds, and whether the data is what its schemas declare."""
+
+from omniloader.introspection.describe import describe, validate
+from omniloader.introspection.report import Finding, KeyFacts, Report, SourceFacts
+
+__all__ = ["Finding", "KeyFacts", "Report", "SourceFacts", "describe", "validate"]
