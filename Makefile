@@ -33,7 +33,7 @@ check: $(STAMP) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 unit: $(STAMP) ## the tests, with branch coverage
 	$(BIN)/coverage erase

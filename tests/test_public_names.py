@@ -1,0 +1,122 @@
+"""The import paths that users of the documents rely on, and what ``__all__`` says about them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+import pytest
+
+import omniloader
+
+TOP_LEVEL = """
+    AnnealedTemperatureStrategy CenterCrop Compose DatasetSchema DictTensorDataset DynamicCollator
+    ExhaustionPolicy FeatureDropout FeatureMasking FixedWeightStrategy GaussianNoise HDF5Dataset
+    IndexPool InstanceNormalize LengthBucketBatchSampler MinMaxNormalize MixingStrategy
+    MixupCollator Normalize NpyFolderDataset OmniConfig OmniLoader OmniSampler PerDatasetNormalize
+    ProportionalStrategy RandomCrop Report RobustNormalize RoundRobinStrategy SampleUnifier
+    SpanMasking SubsampleConfig TemperatureStrategy TensorSpec TimeWarp Transform UnifiedSchema
+    __version__ build_datasets build_transform class_histogram class_weights_for_loss
+    class_weights_for_sampler compute_dataset_stats compute_feature_stats compute_stats
+    config_template_path describe load_split_info load_stats save_split_info save_stats
+    seed_everything seed_worker split_indices unified_collate validate
+"""
+
+TRANSFORMS = """
+    CenterCrop Compose FeatureDropout FeatureMasking GaussianNoise InstanceNormalize
+    MinMaxNormalize Normalize PerDatasetNormalize RandomCrop RobustNormalize SpanMasking TimeWarp
+    Transform TRANSFORMS build_transform
+"""
+
+PROMISED = {
+    "omniloader": TOP_LEVEL,
+    "omniloader.cli": "main",
+    "omniloader.collate": "DynamicCollator unified_collate",
+    "omniloader.config": "COLLATES OmniConfig STRATEGIES seed_everything",
+    "omniloader.data.datasets": "DictTensorDataset HDF5Dataset",
+    "omniloader.data.factory": "ADAPTERS build_dataset build_datasets schema_from_dict",
+    "omniloader.data.npy": "NpyFolderDataset",
+    "omniloader.data.splits": "load_split_info save_split_info split_indices",
+    "omniloader.integrations.lightning": "OmniDataModule",
+    "omniloader.introspection": "Report describe validate",
+    "omniloader.loader": "OmniLoader",
+    "omniloader.sampling.bucketing": "LengthBucketBatchSampler",
+    "omniloader.sampling.sampler": "OmniSampler",
+    "omniloader.sampling.strategies": """
+        AnnealedTemperatureStrategy FixedWeightStrategy MixingStrategy ProportionalStrategy
+        RoundRobinStrategy TemperatureStrategy""",
+    "omniloader.sampling.subsamplers": "ExhaustionPolicy IndexPool SubsampleConfig",
+    "omniloader.sampling.weights": """
+        class_histogram class_weights_for_loss class_weights_for_sampler""",
+    "omniloader.schema.spec": "DatasetSchema TensorSpec UnifiedSchema",
+    "omniloader.schema.unify": "METADATA_KEYS SampleUnifier",
+    "omniloader.templates": "config_template_path",
+    "omniloader.transforms": TRANSFORMS,
+    "omniloader.transforms.augment": "FeatureDropout FeatureMasking GaussianNoise SpanMasking",
+    "omniloader.transforms.base": "Compose Transform",
+    "omniloader.transforms.crop": "CenterCrop RandomCrop",
+    "omniloader.transforms.mix": "MixupCollator",
+    "omniloader.transforms.normalize": """
+        InstanceNormalize MinMaxNormalize Normalize PerDatasetNormalize RobustNormalize""",
+    "omniloader.transforms.stats": """
+        compute_dataset_stats compute_feature_stats compute_stats load_stats save_stats""",
+    "omniloader.utils.padding": "fill_gaps_with_repeat pad_or_crop_time_dim repeat_pad_time_dim",
+    "omniloader.utils.seeding": "seed_worker",
+}
+
+PATHS = [(module, name) for module, names in PROMISED.items() for name in names.split()]
+
+EXTRAS = ("lightning", "ray", "matplotlib", "jinja2", "torchdata", "deflate")
+
+
+def public_modules() -> list[str]:
+    """Every importable module of the package without an underscore in its path."""
+    walked = pkgutil.walk_packages(omniloader.__path__, "omniloader.")
+    names = ["omniloader", *(info.name for info in walked)]
+    return [name for name in names if not any(p.startswith("_") for p in name.split("."))]
+
+
+def imported(name: str) -> ModuleType:
+    """The module, or a skip where an extra that it needs is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as missing:
+        if (missing.name or "").partition(".")[0] not in EXTRAS:
+            raise
+        pytest.skip(f"{name} needs {missing.name}")
+
+
+@pytest.mark.parametrize(("module", "name"), PATHS, ids=[f"{m}.{n}" for m, n in PATHS])
+def test_promised_path_imports(module: str, name: str) -> None:
+    assert hasattr(imported(module), name), f"{module} promises {name} and has it no longer"
+
+
+@pytest.mark.parametrize("module", public_modules())
+def test_all_is_sorted_without_doubles_and_real(module: str) -> None:
+    names = list(getattr(imported(module), "__all__", ()))
+    assert names == sorted(set(names)), f"{module}.__all__ must be sorted and hold no name twice"
+    absent = [name for name in names if not hasattr(imported(module), name)]
+    assert not absent, f"{module}.__all__ names what is not there: {absent}"
+
+
+def test_top_level_all_is_the_public_names() -> None:
+    real = {
+        name
+        for name, value in vars(omniloader).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType) and name != "annotations"
+    }
+    assert set(omniloader.__all__) == real | {"__version__"}
+
+
+def test_a_name_at_the_top_is_the_object_of_its_module() -> None:
+    for module, name in PATHS:
+        if module != "omniloader" and name in omniloader.__all__:
+            assert getattr(imported(module), name) is getattr(omniloader, name), f"{module}.{name}"
+
+
+def test_the_command_lines_main_returns_its_exit_code() -> None:
+    from omniloader.cli import main
+
+    assert main(["--help"]) == 0
+    assert main(["no-such-command"]) == 2
