@@ -1,0 +1,111 @@
+"""Runs the code of a Markdown page, so that what the documentation says is what the code does.
+
+- ``python`` blocks run in order, in one namespace, in one empty folder.
+- A ``text`` block right after a Python block is what that block prints, to the letter.
+- ``yaml title="mix.yaml"`` is written to that file before the blocks after it run.
+- ``sh``: lines that begin with ``omniloader`` run through the command line's ``main`` and must
+  end with 0, ``examples/`` being that of the repository; a ``make`` verb must exist. Other lines
+  (``pip install``) are for people.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+FENCE = re.compile(
+    r"^(?P<indent> *)(?P<ticks>`{3,})(?P<info>[^\n]*)\n(?P<body>.*?)^ *(?P=ticks) *$", re.M | re.S
+)
+TITLE = re.compile(r'title="([^"]+)"')
+LANGUAGES = {"python", "text", "yaml", "sh", "json", "bibtex", "mermaid"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block of a page."""
+
+    language: str
+    title: str | None
+    body: str
+    line: int
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """The fenced blocks of a page, in order; a language nobody checks is an error."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in FENCE.finditer(text):
+        language = match["info"].split()[0] if match["info"].strip() else ""
+        line = text.count("\n", 0, match.start()) + 2
+        if language not in LANGUAGES:
+            raise ValueError(f"{page.name}:{line - 1}: language must be one of {sorted(LANGUAGES)}")
+        title = TITLE.search(match["info"])
+        body = re.sub(rf"^{match['indent']}", "", match["body"], flags=re.M)
+        found.append(Block(language, title and title[1], body, line))
+    return found
+
+
+def run_page(page: Path, folder: Path) -> int:
+    """Run every block of a page in ``folder`` (made the working directory by the caller).
+
+    Returns:
+        Number of blocks that were run or compared.
+    """
+    namespace: dict[str, Any] = {"__name__": "page"}
+    printed, done = None, 0
+    for block in blocks_of(page):
+        where = f"{page.name}:{block.line}"
+        if block.language == "python":
+            printed = run_python(block, where, namespace)
+        elif block.language == "text" and printed is not None:
+            assert printed.rstrip() == block.body.rstrip(), (
+                f"{where}: the page shows another output"
+            )
+            printed = None
+        elif block.language == "yaml" and block.title:
+            (folder / block.title).parent.mkdir(parents=True, exist_ok=True)
+            (folder / block.title).write_text(block.body, encoding="utf-8")
+        elif block.language == "sh":
+            run_shell(block, where)
+        else:
+            continue
+        done += 1
+    return done
+
+
+def run_python(block: Block, where: str, namespace: dict[str, Any]) -> str:
+    """Run one block; what it printed."""
+    # Blank lines in front, so that a traceback's line is the page's.
+    code = compile("\n" * (block.line - 1) + block.body, where.rpartition(":")[0], "exec")
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(code, namespace)
+    return out.getvalue()
+
+
+def run_shell(block: Block, where: str) -> None:
+    """Check each line by what it begins with."""
+    verbs = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    for line in block.body.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["make"]:
+            unknown = [word for word in words[1:] if "=" not in word and word not in verbs]
+            assert not unknown, f"{where}: make has no verb {unknown}"
+        if words[:1] == ["omniloader"]:
+            run_command(words[1:], where)
+
+
+def run_command(arguments: list[str], where: str) -> None:
+    """One call of the command line, in this process."""
+    from omniloader.cli import main
+
+    real = [str(ROOT / word) if word.startswith("examples/") else word for word in arguments]
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
+        code = main(real)
+    command = shlex.join(["omniloader", *arguments])
+    assert code == 0, f"{where}: {command} ended with {code}\n{out.getvalue()}"

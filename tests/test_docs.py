@@ -1,0 +1,66 @@
+"""Every block of the README and of the site runs, and prints what the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from markdown_blocks import ROOT, blocks_of, run_page
+
+README = ROOT / "README.md"
+PAGES = [README, *sorted(ROOT.glob("packages/*/README.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+WITH_CODE = [page for page in PAGES if any(block.language == "python" for block in blocks_of(page))]
+NAMES = [str(page.relative_to(ROOT)) for page in WITH_CODE]
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=NAMES)
+def test_the_code_of_a_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_page(page, tmp_path) > 0
+
+
+def test_the_readme_begins_with_the_two_commands() -> None:
+    first = blocks_of(README)[0]
+    assert [line.split("#")[0].split() for line in first.body.splitlines()] == [
+        ["make", "demo"],
+        ["make", "test"],
+    ]
+
+
+def test_the_readme_holds_a_quickstart_and_a_config() -> None:
+    assert {"python", "yaml"} <= {block.language for block in blocks_of(README)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"`[^`\n]*`", "", page.read_text(encoding="utf-8"))
+    links = re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", text)
+    broken = [link for link in links if not (page.parent / link).exists()]
+    assert broken == []
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("```python\nprint(1)\n```\n\n```text\n2\n```\n", "the page shows another output"),
+        ("```python\nx = 1\n```\n\n```sh\nmake tea\n```\n", "make has no verb"),
+        ("```sh\nomniloader no-such-command\n```\n", "ended with 2"),
+        ("```python\nassert 1 == 2, 'no'\n```\n", "no"),
+    ],
+    ids=["other output", "unknown verb", "unknown command", "failing code"],
+)
+def test_a_page_that_is_wrong_fails(body: str, problem: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(body, encoding="utf-8")
+    with pytest.raises(AssertionError, match=problem):
+        run_page(page, tmp_path)
+
+
+def test_a_block_nobody_checks_is_refused(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```ruby\nputs 1\n```\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"page\.md:1: language must be one of"):
+        blocks_of(page)
