@@ -72,7 +72,8 @@ class TensorSpec:
         for label, size in self._axes():
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
                 raise SchemaError(
-                    f"spec '{self.name}': {label} must be a whole number of at least 1, got {size!r}"
+                    f"spec '{self.name}': {label} must be a whole number of at least 1, "
+                    f"got {size!r}"
                 )
         if not isinstance(self.dtype, torch.dtype):
             raise SchemaError(
@@ -139,7 +140,8 @@ def _check_name(name: object) -> None:
     if is_mask_name(name):
         raise SchemaError(
             f"spec '{name}': a name must not end in '{MASK_SUFFIX}', which is reserved for masks; "
-            f"declare '{name.removesuffix(MASK_SUFFIX)}' and let the source provide '{name}' beside it"
+            f"declare '{name.removesuffix(MASK_SUFFIX)}' and let the source provide '{name}' "
+            "beside it"
         )
     if name in METADATA_KEYS or name in INDEX_KEYS:
         raise SchemaError(
@@ -198,7 +200,8 @@ class DatasetSchema:
                 raise SchemaError(f"schema: every entry must be a TensorSpec, got {spec!r}")
             if spec.name in seen:
                 raise SchemaError(
-                    f"schema: '{spec.name}' is declared twice; a value is a feature or a target, once"
+                    f"schema: '{spec.name}' is declared twice; "
+                    "a value is a feature or a target, once"
                 )
             seen.add(spec.name)
 
@@ -227,7 +230,9 @@ class UnifiedSchema:
         SchemaError: If two sources disagree, naming both and both specs.
     """
 
-    def __init__(self, schemas: Sequence[DatasetSchema], names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, schemas: Sequence[DatasetSchema], names: Sequence[str] | None = None
+    ) -> None:
         labels = list(names) if names is not None else [f"dataset_{i}" for i in range(len(schemas))]
         merged: dict[str, tuple[TensorSpec, str, str]] = {}
         for label, schema in zip(labels, schemas, strict=True):
@@ -294,7 +299,9 @@ class UnifiedSchema:
 _AGREE = ("trailing_shape", "time_dim", "dtype", "placeholder")
 
 
-def _check_agreement(first: tuple[TensorSpec, str, str], second: tuple[TensorSpec, str, str]) -> None:
+def _check_agreement(
+    first: tuple[TensorSpec, str, str], second: tuple[TensorSpec, str, str]
+) -> None:
     """Refuse two declarations of one name that would stack into one tensor wrongly."""
     (spec_a, role_a, label_a), (spec_b, role_b, label_b) = first, second
     differing = [attr for attr in _AGREE if not _same(getattr(spec_a, attr), getattr(spec_b, attr))]

@@ -100,14 +100,14 @@ def seed_worker(worker_id: int) -> None:
     """
     worker_seed = torch.initial_seed()
     random.seed(worker_seed)
-    np.random.seed(worker_seed % 2**32)  # noqa: NPY002 - the global generator is the point
+    np.random.seed(worker_seed % 2**32)
     info = get_worker_info()
     if info is not None:
         reset_for_worker(info.dataset)
 
 
 def reset_for_worker(dataset: object) -> None:
-    """Call ``reset_for_worker`` on a dataset, or on those it wraps (``Subset``, ``ConcatDataset``)."""
+    """Call ``reset_for_worker`` on a dataset, or on those it wraps (``Subset``, …)."""
     reset = getattr(dataset, "reset_for_worker", None)
     if callable(reset):
         reset()
@@ -124,5 +124,5 @@ def seed_everything(seed: int) -> None:
         seed: Any int; omniloader itself never draws from a global generator.
     """
     random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002 - the global generator is the point
+    np.random.seed(seed % 2**32)
     torch.manual_seed(seed)

@@ -1,0 +1,204 @@
+"""Reads one source for the loader: fetch, say whose fault a failure is, unify, fill metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from omniloader._types import Column, Gather, IntArray, Sample
+from omniloader.data.source import Source
+from omniloader.errors import OmniError, SampleError
+from omniloader.loader.faults import FaultLog
+from omniloader.masks import mask_name
+from omniloader.schema.assemble import SourceRows
+from omniloader.schema.spec import METADATA_KEYS, UnifiedSchema
+from omniloader.schema.unify import SampleUnifier
+
+# What a source may raise for one sample without the whole run being wrong.
+_FAULTS = (OmniError, LookupError, StopIteration, ValueError, OSError)
+
+
+class SourceReader:
+    """One source of the mix, seen from the loader.
+
+    Args:
+        number: Number of the source.
+        source: Its name, dataset and schema.
+        schema: The union schema.
+        pad_features: See :class:`~omniloader.loader.OmniLoader`.
+        metadata: Names of more metadata to carry.
+        faults: Decides about bad values.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        source: Source,
+        schema: UnifiedSchema,
+        pad_features: bool,
+        metadata: Sequence[str],
+        faults: FaultLog,
+    ) -> None:
+        self._number = number
+        self._source = source
+        self._faults = faults
+        self._metadata = (*METADATA_KEYS, *metadata)
+        self._unify = SampleUnifier(schema, pad_features, declared=source.schema)
+        self._declared = {spec.name: spec for spec in source.schema.specs}
+        self._epoch: int | None = None
+
+    # -- one sample ------------------------------------------------------------------------
+
+    def read(self, local: int, epoch: int) -> Sample:
+        """Read and unify one sample, metadata included."""
+        self._advance(epoch)
+        raw = self._fetch(local)
+
+        def refuse(name: str, problem: str) -> None:
+            self._faults.refuse(self._number, f"{self._where(local, raw)}, '{name}': {problem}")
+
+        unified = self._unify(raw, refuse)
+        for name in self._metadata:
+            unified[name] = self._metadatum(name, raw.get(name), local)
+        return unified
+
+    def _fetch(self, local: int) -> Mapping[str, Any]:
+        """One raw sample; empty when it cannot be read and bad samples are masked."""
+        try:
+            raw = self._source.dataset[local]
+        except _FAULTS as error:
+            return self._unreadable(local, error)
+        except Exception as error:
+            error.add_note(f"while reading {self._where(local)}")
+            raise
+        if not isinstance(raw, Mapping):
+            problem = f"must be a dict of named values, got {type(raw).__name__}"
+            self._faults.refuse(self._number, f"{self._where(local)}: {problem}; wrap it in one")
+            return {}
+        return raw
+
+    def _unreadable(self, local: int, error: Exception) -> Mapping[str, Any]:
+        text = (
+            f"{self._where(local)}: must be readable, the dataset raised "
+            f"{type(error).__name__}: {error}"
+        )
+        keeps_its_class = isinstance(error, OmniError | OSError) and not self._faults.masks
+        if keeps_its_class and not isinstance(error, SampleError):
+            error.add_note(f"while reading {self._where(local)}")
+            raise error
+        self._faults.refuse(self._number, text, error)
+        return {}
+
+    def _where(self, local: int, raw: Mapping[str, Any] | None = None) -> str:
+        key = self._metadatum("key", (raw or {}).get("key"), local)
+        return f"source '{self._source.name}', sample {local} (key '{key}')"
+
+    def _metadatum(self, name: str, given: Any, local: int) -> Any:
+        """What the sample says, else what its source says for all of its samples."""
+        if given is not None:
+            return _plain(given)
+        if name == "dataset":
+            return self._source.name
+        if name == "subset":
+            return getattr(self._source.dataset, "subset", None)
+        if name == "key":
+            ids = getattr(self._source.dataset, "sample_ids", None)
+            return str(local) if ids is None else ids[local]
+        return None
+
+    # -- many samples ----------------------------------------------------------------------
+
+    def read_rows(
+        self, rows: IntArray, locals_: IntArray, epoch: int, metadata: dict[str, list[Any]]
+    ) -> SourceRows:
+        """Read the samples that stand at ``rows`` of a batch, and fill their metadata in."""
+        self._advance(epoch)
+        columns = self._read_columns(locals_)
+        numbers = locals_.tolist()
+        for name in self._metadata:
+            given = _as_list(columns.get(name), len(rows))
+            for row, local, item in zip(rows.tolist(), numbers, given, strict=True):
+                metadata[name][row] = self._metadatum(name, item, local)
+
+        def refuse(i: int, name: str, problem: str) -> None:
+            where = self._where(numbers[i], {"key": metadata["key"][int(rows[i])]})
+            self._faults.refuse(self._number, f"{where}, '{name}': {problem}")
+
+        return SourceRows(rows, columns, self._declared, refuse)
+
+    def _read_columns(self, locals_: IntArray) -> Mapping[str, Column]:
+        read_batch = getattr(self._source.dataset, "read_batch", None)
+        if callable(read_batch):
+            try:
+                columns = read_batch(locals_)
+            except _FAULTS:
+                pass  # sample by sample, to name the one that cannot be read
+            else:
+                self._check_columns(columns, len(locals_))
+                return columns  # type: ignore[no-any-return]
+        return self._transposed([self._fetch(local) for local in locals_.tolist()])
+
+    def _transposed(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
+        names: Iterable[str] = [*self._declared, *map(mask_name, self._declared), *self._metadata]
+        columns = {name: [sample.get(name) for sample in samples] for name in names}
+        return {
+            name: column for name, column in columns.items() if any(v is not None for v in column)
+        }
+
+    def _check_columns(self, columns: Mapping[str, Column], count: int) -> None:
+        for name, column in columns.items():
+            found = len(column.index) if isinstance(column, Gather) else len(column)
+            if found != count:
+                raise SampleError(
+                    f"source '{self._source.name}', '{name}': read_batch must return one row an "
+                    f"index, got {found} rows for {count} indices; mend the dataset's read_batch"
+                )
+
+    # -- the rest --------------------------------------------------------------------------
+
+    def sequence_lengths(self, key: str) -> IntArray:
+        """Native lengths of a sequence in all samples, 0 where this source lacks it."""
+        dataset = self._source.dataset
+        if key not in self._declared:
+            return np.zeros(len(dataset), dtype=np.int64)
+        own = getattr(dataset, "sequence_lengths", None)
+        if callable(own):
+            return np.asarray(own(key), dtype=np.int64)
+        lengths = (_length(self._fetch(local).get(key)) for local in range(len(dataset)))
+        return np.fromiter(lengths, dtype=np.int64, count=len(dataset))
+
+    def reset_for_worker(self) -> None:
+        """Have the dataset drop handles inherited from another process."""
+        reset = getattr(self._source.dataset, "reset_for_worker", None)
+        if callable(reset):
+            reset()
+
+    def _advance(self, epoch: int) -> None:
+        """Tell the dataset the epoch of what is read next, in the process that reads it."""
+        if epoch != self._epoch:
+            set_epoch = getattr(self._source.dataset, "set_epoch", None)
+            if callable(set_epoch):
+                set_epoch(epoch)
+            self._epoch = epoch
+
+
+def _as_list(column: Column | None, count: int) -> Sequence[Any]:
+    if column is None:
+        return [None] * count
+    if isinstance(column, Gather):
+        return column.table[torch.from_numpy(column.index)].tolist()
+    return column.tolist() if isinstance(column, torch.Tensor) else column
+
+
+def _plain(item: Any) -> Any:
+    """A metadatum as a Python value: one number out of a tensor or array, bytes as text."""
+    if isinstance(item, torch.Tensor | np.ndarray | np.generic):
+        return item.tolist()
+    return item.decode() if isinstance(item, bytes) else item
+
+
+def _length(value: Any) -> int:
+    return 0 if value is None else len(value)
