@@ -9,6 +9,7 @@ survives the trip out of a ``DataLoader`` worker (PyTorch rebuilds it from its t
     │   └── MissingConfigError (FileNotFoundError)  a config file that is not there
     ├── SampleError   (ValueError)   one sample that does not fit its declaration
     ├── SourceError   (OSError)      a file that is missing, truncated or unreadable
+    │   ├── MissingFileError (FileNotFoundError)  a file or folder that is not there
     │   └── MissingGroupError (KeyError)  a group that the file does not hold
     ├── PlanError     (ValueError)   sizes, weights or shards no order can be made of
     ├── StateError    (ValueError)   a saved state that does not belong to this run
@@ -44,6 +45,10 @@ class SampleError(OmniError, ValueError):
 
 class SourceError(OmniError, OSError):
     """A file or folder of a source is missing, truncated or unreadable."""
+
+
+class MissingFileError(SourceError, FileNotFoundError):
+    """A file or folder of a source does not exist."""
 
 
 class MissingGroupError(SourceError, KeyError):

@@ -1,0 +1,54 @@
+"""Checks of the options that adapters share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from omniloader.errors import ConfigError
+
+
+def checked_keys(keys: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The requested keys, each once, or None for all.
+
+    Raises:
+        ConfigError: If this is no list of different non-empty texts; one text is not a list.
+    """
+    if keys is None:
+        return None
+    is_list = isinstance(keys, Sequence) and not isinstance(keys, str | bytes)
+    if not is_list or not all(isinstance(key, str) and key for key in keys):
+        raise ConfigError(f"keys must be a list of key names or None for all, got {keys!r}")
+    nested = [key for key in keys if "/" in key or "\\" in key]
+    if nested:
+        raise ConfigError(f"keys must be plain names without '/' or '\\', got {nested[0]!r}")
+    if not keys or len(set(keys)) < len(keys):
+        raise ConfigError(f"keys must name at least one key, each once, got {list(keys)!r}")
+    return tuple(keys)
+
+
+def checked_count(value: int, label: str) -> int:
+    """A whole number of at least 0.
+
+    Raises:
+        ConfigError: If it is not one.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ConfigError(f"{label} must be a whole number of at least 0, got {value!r}")
+    return value
+
+
+def unknown_key(key: str, known: Iterable[str]) -> str:
+    """What to say about a key that is not known: the nearest that is, or all of them."""
+    names = list(known)
+    near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+    return (
+        f"unknown key, did you mean '{near[0]}'?"
+        if near
+        else f"unknown key; known: {listed(names)}"
+    )
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message."""
+    return ", ".join(names) or "none"

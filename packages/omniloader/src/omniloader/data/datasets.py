@@ -1,0 +1,7 @@
+"""All dataset adapters under one import path."""
+
+from omniloader.data.hdf5 import HDF5Dataset
+from omniloader.data.memory import DictTensorDataset
+from omniloader.data.npy import NpyFolderDataset
+
+__all__ = ["DictTensorDataset", "HDF5Dataset", "NpyFolderDataset"]
