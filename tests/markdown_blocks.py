@@ -4,8 +4,10 @@
 - A ``text`` block right after a Python block is what that block prints, to the letter.
 - ``yaml title="mix.yaml"`` is written to that file before the blocks after it run.
 - ``sh``: lines that begin with ``omniloader`` run through the command line's ``main`` and must
-  end with 0, ``examples/`` being that of the repository; a ``make`` verb must exist. Other lines
-  (``pip install``) are for people.
+  end with 0; a ``make`` verb must exist. Other lines (``pip install``) are for people.
+
+``examples/`` is that of the repository. ``python tests/markdown_blocks.py PAGE...`` writes what the
+code prints now into the ``text`` blocks of a page.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import contextlib
 import io
 import re
 import shlex
+import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,32 +55,39 @@ def blocks_of(page: Path) -> list[Block]:
     return found
 
 
-def run_page(page: Path, folder: Path) -> int:
+def run_page(page: Path, folder: Path) -> dict[Block, str]:
     """Run every block of a page in ``folder`` (made the working directory by the caller).
 
     Returns:
-        Number of blocks that were run or compared.
+        What the code before each ``text`` block printed.
     """
+    (folder / "examples").symlink_to(ROOT / "examples")
     namespace: dict[str, Any] = {"__name__": "page"}
-    printed, done = None, 0
+    shown: dict[Block, str] = {}
+    printed = None
     for block in blocks_of(page):
         where = f"{page.name}:{block.line}"
         if block.language == "python":
             printed = run_python(block, where, namespace)
         elif block.language == "text" and printed is not None:
-            assert printed.rstrip() == block.body.rstrip(), (
-                f"{where}: the page shows another output"
-            )
-            printed = None
+            shown[block], printed = printed, None
         elif block.language == "yaml" and block.title:
-            (folder / block.title).parent.mkdir(parents=True, exist_ok=True)
             (folder / block.title).write_text(block.body, encoding="utf-8")
         elif block.language == "sh":
             run_shell(block, where)
-        else:
-            continue
-        done += 1
-    return done
+    return shown
+
+
+def refresh(page: Path) -> None:
+    """Write what the code prints now into the page."""
+    page = page.resolve()
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        shown = run_page(page, Path(folder))
+    lines = page.read_text(encoding="utf-8").split("\n")
+    for block, printed in reversed(shown.items()):
+        start = block.line - 1
+        lines[start : start + block.body.count("\n")] = printed.rstrip().split("\n")
+    page.write_text("\n".join(lines), encoding="utf-8")
 
 
 def run_python(block: Block, where: str, namespace: dict[str, Any]) -> str:
@@ -104,8 +115,12 @@ def run_command(arguments: list[str], where: str) -> None:
     """One call of the command line, in this process."""
     from omniloader.cli import main
 
-    real = [str(ROOT / word) if word.startswith("examples/") else word for word in arguments]
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
-        code = main(real)
+        code = main(arguments)
     command = shlex.join(["omniloader", *arguments])
     assert code == 0, f"{where}: {command} ended with {code}\n{out.getvalue()}"
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        refresh(Path(name))
