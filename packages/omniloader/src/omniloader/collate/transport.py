@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
+from omniloader.utils.sharing import shared
+
 # A cache line, so that every tensor starts aligned.
 _ALIGN = 64
 
@@ -56,7 +58,7 @@ def _layout(tensors: dict[str, Tensor]) -> tuple[list[_Entry], int]:
 
 
 def _shared_block(size: int) -> Tensor:
-    return torch.empty(max(size, 1), dtype=torch.uint8).share_memory_()
+    return shared(torch.empty(max(size, 1), dtype=torch.uint8))
 
 
 def _view(block: Tensor, dtype: torch.dtype, shape: tuple[int, ...], offset: int) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import get_worker_info
 
 from omniloader.errors import ConfigError, SampleError
+from omniloader.utils.sharing import shared
 
 ON_ERROR = ("raise", "mask")
 # Each process counts in a row of its own, so that no lock is needed.
@@ -35,7 +36,7 @@ class FaultLog:
         self.masks = on_error == "mask"
         self._names = list(names)
         self._budget = budget
-        self._counts = torch.zeros(_ROWS, len(self._names), dtype=torch.int64).share_memory_()
+        self._counts = shared(torch.zeros(_ROWS, len(self._names), dtype=torch.int64))
         self._warned: set[int] = set()
 
     def refuse(self, source: int, text: str, cause: BaseException | None = None) -> None:

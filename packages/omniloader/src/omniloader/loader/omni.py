@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 
 from omniloader._types import IntArray, MapDataset, Sample
 from omniloader.data.source import Source, make_sources
-from omniloader.errors import PlanError, SchemaError
+from omniloader.errors import ConfigError, PlanError, SchemaError
 from omniloader.introspection import Report, describe, validate
 from omniloader.loader.faults import FaultLog
 from omniloader.loader.reader import SourceReader
@@ -23,6 +23,7 @@ from omniloader.schema.assemble import SourceRows, assemble
 from omniloader.schema.batch import UnifiedBatch
 from omniloader.schema.spec import INDEX_KEYS, METADATA_KEYS, DatasetSchema, UnifiedSchema
 from omniloader.transforms.base import Draw, Transform
+from omniloader.utils.sharing import shared
 
 
 class OmniLoader(Dataset[Sample]):
@@ -77,7 +78,7 @@ class OmniLoader(Dataset[Sample]):
         union = UnifiedSchema([source.schema for source in self.sources], self.names)
         self.schema = union if schema is None else _covering(schema, union)
         self.pad_features = pad_features
-        self.transform = transform
+        self.transform = None if transform is None else _bound(transform, self.schema)
         self.training = training
         self.seed = seed
         self.metadata = _checked_metadata(metadata, self.schema)
@@ -89,7 +90,7 @@ class OmniLoader(Dataset[Sample]):
             for number, source in enumerate(self.sources)
         ]
         # In shared memory, so that set_epoch reaches workers that already run.
-        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
+        self._epoch = shared(torch.zeros((), dtype=torch.int64))
 
     # -- what it holds ---------------------------------------------------------------------
 
@@ -343,6 +344,15 @@ def _covering(schema: UnifiedSchema, union: UnifiedSchema) -> UnifiedSchema:
             f"{', '.join(extra)}; build it from all schemas, or leave schema=None"
         )
     return schema
+
+
+def _bound(transform: Transform, schema: UnifiedSchema) -> Transform:
+    if not isinstance(transform, Transform):
+        raise ConfigError(
+            f"OmniLoader: transform must be a Transform, got {type(transform).__name__}; "
+            "subclass Transform and write its apply(sample, generator), or chain several by Compose"
+        )
+    return transform.bind(schema)
 
 
 def _checked_metadata(metadata: Iterable[str], schema: UnifiedSchema) -> tuple[str, ...]:

@@ -119,15 +119,25 @@ class SourceReader:
         columns = self._read_columns(locals_)
         numbers = locals_.tolist()
         for name in self._metadata:
-            given = _as_list(columns.get(name), len(rows))
-            for row, local, item in zip(rows.tolist(), numbers, given, strict=True):
-                metadata[name][row] = self._metadatum(name, item, local)
+            self._fill_metadata(metadata[name], name, columns.get(name), rows.tolist(), numbers)
 
         def refuse(i: int, name: str, problem: str) -> None:
             where = self._where(numbers[i], {"key": metadata["key"][int(rows[i])]})
             self._faults.refuse(self._number, f"{where}, '{name}': {problem}")
 
         return SourceRows(rows, columns, self._declared, refuse)
+
+    def _fill_metadata(
+        self, out: list[Any], name: str, column: Column | None, rows: list[int], locals_: list[int]
+    ) -> None:
+        if column is None and name in ("dataset", "subset"):
+            constant = self._metadatum(name, None, 0)
+            for row in rows:
+                out[row] = constant
+            return
+        given = [None] * len(rows) if column is None else _as_list(column)
+        for row, local, item in zip(rows, locals_, given, strict=True):
+            out[row] = self._metadatum(name, item, local)
 
     def _read_columns(self, locals_: IntArray) -> Mapping[str, Column]:
         read_batch = getattr(self._source.dataset, "read_batch", None)
@@ -185,9 +195,7 @@ class SourceReader:
             self._epoch = epoch
 
 
-def _as_list(column: Column | None, count: int) -> Sequence[Any]:
-    if column is None:
-        return [None] * count
+def _as_list(column: Column) -> Sequence[Any]:
     if isinstance(column, Gather):
         return column.table[torch.from_numpy(column.index)].tolist()
     return column.tolist() if isinstance(column, torch.Tensor) else column

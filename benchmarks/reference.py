@@ -1,0 +1,96 @@
+"""The plainest correct way to do each thing, to measure the product against. Nothing else uses it.
+
+One dict a sample, one placeholder tensor a missing key, ``torch.cat`` to pad, ``torch.stack`` to
+batch, a Python list of indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+from omniloader import DatasetSchema, TensorSpec, UnifiedSchema
+
+Sample = dict[str, Any]
+
+
+class ReferenceLoader(Dataset[Sample]):
+    """Concatenates datasets and brings each sample to the union, one at a time."""
+
+    def __init__(self, datasets: Sequence[Any], schemas: Sequence[DatasetSchema]) -> None:
+        self.datasets, self.schemas = list(datasets), list(schemas)
+        self.specs = UnifiedSchema(self.schemas).specs
+        self.sizes = [len(dataset) for dataset in self.datasets]
+
+    def __len__(self) -> int:
+        return sum(self.sizes)
+
+    def __getitem__(self, index: int) -> Sample:
+        number, local = 0, int(index)
+        while local >= self.sizes[number]:
+            local -= self.sizes[number]
+            number += 1
+        raw, declared = self.datasets[number][local], self.schemas[number].keys
+        sample: Sample = {}
+        for spec in self.specs:
+            value = raw.get(spec.name) if spec.name in declared else None
+            if value is None:
+                sample[spec.name] = torch.full(spec.value_shape, spec.placeholder, dtype=spec.dtype)
+                sample[f"{spec.name}_mask"] = torch.zeros(spec.mask_shape, dtype=torch.bool)
+            else:
+                flags = raw.get(f"{spec.name}_mask")
+                pair = padded(spec, torch.as_tensor(value), flags)
+                sample[spec.name], sample[f"{spec.name}_mask"] = pair
+        sample["dataset"] = raw.get("dataset") or f"dataset_{number}"
+        sample["subset"] = raw.get("subset")
+        sample["key"] = raw.get("key") or str(local)
+        position = {"index": int(index), "dataset_index": number, "epoch": 0, "visit": 0}
+        return {**sample, **position}
+
+
+def padded(
+    spec: TensorSpec, value: torch.Tensor, flags: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Cast one value and bring it to ``time_dim``."""
+    value = value.to(spec.dtype).clone()
+    if not spec.is_sequence:
+        return value, torch.tensor(True) if flags is None else flags.bool()
+    steps = value.shape[0]
+    mask = torch.ones(steps, dtype=torch.bool) if flags is None else flags.bool()
+    if steps < spec.time_dim:
+        missing = spec.time_dim - steps
+        tail = torch.full((missing, *value.shape[1:]), spec.placeholder, dtype=spec.dtype)
+        value = torch.cat([value, tail])
+        mask = torch.cat([mask, torch.zeros(missing, dtype=torch.bool)])
+    return value[: spec.time_dim], mask[: spec.time_dim]
+
+
+def collate(samples: Sequence[Sample]) -> Sample:
+    """Stack tensors, list texts, turn positions into int64 tensors."""
+    batch: Sample = {}
+    for name in samples[0]:
+        column = [sample[name] for sample in samples]
+        if isinstance(column[0], torch.Tensor):
+            batch[name] = torch.stack(column)
+        else:
+            batch[name] = torch.tensor(column) if isinstance(column[0], int) else column
+    return batch
+
+
+def mixed_order(sizes: Sequence[int], weights: Sequence[float], total: int, seed: int) -> list[int]:
+    """An epoch of a mix as a list: draw per source, concatenate, shuffle."""
+    generator = torch.Generator().manual_seed(seed)
+    scale = total / sum(weights)
+    order: list[int] = []
+    start = 0
+    for size, weight in zip(sizes, weights, strict=True):
+        count = round(weight * scale)
+        drawn: list[int] = []
+        while len(drawn) < count:
+            drawn += torch.randperm(size, generator=generator).tolist()
+        order += [start + i for i in drawn[:count]]
+        start += size
+    return [order[i] for i in torch.randperm(len(order), generator=generator).tolist()]
