@@ -1,1 +1,1 @@
-"""To be written."""
+"""Figures of arrays: moments, quantiles, histograms, in one pass and constant memory."""
