@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PACKAGES := packages/omniloader packages/blinklinmult
-CODE := $(PACKAGES) tests examples benchmarks
+CODE := $(PACKAGES) tests examples benchmarks docs
 MANIFESTS := constraints.txt requirements-dev.txt requirements-docs.txt $(PACKAGES:=/pyproject.toml)
 OUT := out
 

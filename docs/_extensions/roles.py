@@ -1,7 +1,6 @@
-"""Lets the API pages link what docstrings name by a Sphinx role.
+"""Brings docstrings to Markdown: Sphinx roles become links, ``::`` before an example goes away.
 
-``:class:`~omniloader.loader.OmniLoader``` is what an editor shows and what the site has to
-turn into a link; Markdown knows no roles.
+``:class:`~omniloader.loader.OmniLoader``` is what editors understand; Markdown knows no roles.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any
 import griffe
 
 ROLE = re.compile(r":(?:class|func|meth|mod|attr|data|exc):`(~?)([^`]+)`")
+LITERAL = re.compile(r"^(.*?)(\s*)::$", re.MULTILINE)
 
 
 class Roles(griffe.Extension):
@@ -20,7 +20,8 @@ class Roles(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         """Rewrite one docstring."""
         if obj.docstring:
-            obj.docstring.value = ROLE.sub(_link, obj.docstring.value)
+            linked = ROLE.sub(_link, obj.docstring.value)
+            obj.docstring.value = LITERAL.sub(_introduction, linked)
 
 
 def _link(match: re.Match[str]) -> str:
@@ -28,3 +29,8 @@ def _link(match: re.Match[str]) -> str:
     shown = path.rpartition(".")[2] if short else path
     # A bare name is of the module at hand: shown, not linked.
     return f"[`{shown}`][{path}]" if path.startswith("omniloader.") else f"`{shown}`"
+
+
+def _introduction(match: re.Match[str]) -> str:
+    """The line before an indented example, which Markdown takes for code by its indent alone."""
+    return f"{match[1]}:" if match[1] else ""
