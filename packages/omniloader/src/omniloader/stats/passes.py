@@ -40,6 +40,7 @@ def run_pass(
     *,
     schema: DatasetSchema | UnifiedSchema | None = None,
     metadata: Sequence[str] = (),
+    numbers: bool = False,
     workers: int = 0,
     progress: bool = False,
     description: str = "reading",
@@ -53,6 +54,7 @@ def run_pass(
         make: Makes an empty accumulator; picklable where ``workers`` is not 0.
         schema: Says which keys are sequences, where samples carry no masks.
         metadata: Names of metadata to read.
+        numbers: The values are one number a step, as class ids are.
         workers: Processes that read slices of a map-style dataset; 0 reads here.
         progress: Show a progress bar on standard error.
         description: What the bar is called.
@@ -63,7 +65,7 @@ def run_pass(
     Raises:
         StatsError: If ``workers`` is given for something that cannot be split.
     """
-    reader = BlockReader(samples, keys, schema, metadata)
+    reader = BlockReader(samples, keys, schema, metadata, numbers)
     if workers < 0:
         raise StatsError(f"workers must be at least 0, got {workers}")
     with _bar(progress, description, reader.size) as advance:

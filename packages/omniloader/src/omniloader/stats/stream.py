@@ -53,6 +53,8 @@ class BlockReader:
         keys: The keys wanted; their masks come along.
         schema: Says which keys are sequences, where samples carry no masks.
         metadata: Names of metadata wanted.
+        numbers: The values are one number a step (class ids), so that an axis no mask and no
+            schema explains is time.
     """
 
     def __init__(
@@ -61,7 +63,9 @@ class BlockReader:
         keys: Sequence[str],
         schema: DatasetSchema | UnifiedSchema | None = None,
         metadata: Sequence[str] = (),
+        numbers: bool = False,
     ) -> None:
+        self._numbers = numbers
         self.samples = samples
         self.keys = tuple(keys)
         self.metadata = tuple(dict.fromkeys((*metadata, "index", "dataset", "key")))
@@ -151,7 +155,10 @@ class BlockReader:
         return Block(1, tuple(sample), columns, metadata, where)
 
     def _column(self, key: str, value: Any, mask: Any, where: Where) -> Column:
-        return make_column(key, value, mask, where, is_sequence=self._sequence.get(key))
+        is_sequence = self._sequence.get(key)
+        if is_sequence is None and self._numbers:
+            is_sequence = np.ndim(value) > 1
+        return make_column(key, value, mask, where, is_sequence=is_sequence)
 
     def _stacked(self, held: Mapping[str, Any], size: int, start: int) -> Iterator[Block]:
         """A block of whole columns; sample by sample where a key is a list (ragged, or missing)."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from omniloader.errors import StatsError
 from omniloader.stats.feature import FeatureAccumulator, FeatureOptions
+from omniloader.stats.seen import Seen
 from omniloader.stats.stream import Block
 
 POOLED = ""
@@ -31,9 +32,7 @@ class FeatureTable:
         self.options = options
         self.dataset_key = dataset_key
         self.tables: dict[str, dict[str, FeatureAccumulator]] = {}
-        self.samples = 0
-        self.seen: set[str] = set()
-        self.names: tuple[str, ...] = ()
+        self.seen = Seen()
 
     def add(self, block: Block) -> None:
         """Add n samples.
@@ -41,9 +40,7 @@ class FeatureTable:
         Raises:
             StatsError: If a sample does not say which dataset it is of.
         """
-        self.samples += block.size
-        self.names = self.names or block.names
-        self.seen.update(block.columns)
+        self.seen.add(block)
         if self.dataset_key is None:
             self._add(POOLED, block, None)
             return
@@ -75,9 +72,7 @@ class FeatureTable:
 
     def merge(self, other: FeatureTable) -> None:
         """Add what another table of the same keys and options has seen."""
-        self.samples += other.samples
-        self.names = self.names or other.names
-        self.seen |= other.seen
+        self.seen.merge(other.seen)
         for group, theirs in other.tables.items():
             table = self.tables.setdefault(group, {})
             for key, accumulator in theirs.items():
@@ -92,14 +87,8 @@ class FeatureTable:
         Raises:
             StatsError: Naming the key and what the samples hold.
         """
-        if not self.samples:
-            raise StatsError("statistics need at least one sample, got none")
         for key in self.keys:
-            if key not in self.seen:
-                raise StatsError(
-                    f"'{key}' is in none of the {self.samples} samples; they hold: "
-                    f"{', '.join(map(str, self.names)) or 'nothing'}"
-                )
+            self.seen.check(key)
 
     def figures(self, group: str, eps: float) -> tuple[dict[str, Any], dict[str, Any]]:
         """Figures and how they were found, for every key; of a dataset, those with valid values.
