@@ -8,15 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from omniloader.schema.spec import DatasetSchema, UnifiedSchema
 from omniloader.transforms.batched import BatchTransform, Keys, Stack
 from omniloader.transforms.draws import as_rows, chosen, named_keys
+from omniloader.transforms.masking import FeatureMasking, SpanMasking
 from omniloader.transforms.options import number, probability
 from omniloader.transforms.select import Needs
-from omniloader.transforms.valid import change_steps, valid_index, wide
+from omniloader.transforms.valid import change_steps, flat_steps, valid_index, wide
+from omniloader.transforms.warp import TimeWarp
+from omniloader.utils.seeding import uniform
+
+__all__ = ["FeatureDropout", "FeatureMasking", "GaussianNoise", "SpanMasking", "TimeWarp"]
 
 
 class GaussianNoise(BatchTransform):
@@ -64,7 +71,58 @@ class GaussianNoise(BatchTransform):
                 # Not add_(alpha=): its vectorised and its scalar form round differently.
                 return noise.mul_(self.std).add_(steps)
 
-            change_steps(stack, form.name, valid_index(mask, rows), add_noise, "GaussianNoise")
+            change_steps(stack, form.name, valid_index(mask, rows), add_noise)
+
+
+class FeatureDropout(BatchTransform):
+    """Drops whole feature streams, so that a model learns to do without some.
+
+    The real steps of a dropped stream become its placeholder, mask False, as if the sample's
+    source did not have it.
+
+    Args:
+        keys: Streams that may be dropped. Default: all features, of any dtype.
+        p: Probability that a stream is dropped, for each by itself.
+        keep_at_least_one: Keep a random one of the streams (among ``keys``) that a sample has
+            where all of them would be dropped.
+        schema: The union schema, for placeholders; see :class:`BatchTransform`.
+    """
+
+    train_only = True
+
+    def __init__(
+        self,
+        keys: Sequence[str] | None = None,
+        p: float = 0.2,
+        keep_at_least_one: bool = True,
+        schema: UnifiedSchema | DatasetSchema | None = None,
+    ) -> None:
+        self.p = probability("FeatureDropout", "p", p)
+        self.keep_at_least_one = keep_at_least_one
+        super().__init__(keys, schema)
+
+    def apply_batch(self, stack: Stack, keys: Keys) -> None:
+        """Drop the streams drawn."""
+        forms = self.forms(stack)
+        if not forms:
+            return
+        masks = [stack.pair(form.name)[1] for form in forms]
+        present = np.stack([mask.reshape(stack.size, -1).any(1).numpy() for mask in masks], axis=1)
+        dropped = self._drawn(present, named_keys(keys, [form.name for form in forms]))
+        for form, mask, drop in zip(forms, masks, dropped.T, strict=True):
+            if drop.any():
+                index = valid_index(mask, as_rows(drop))
+                flat_steps(stack, form.name).index_fill_(0, index, form.placeholder)
+                mask[as_rows(drop)] = False
+
+    def _drawn(self, present: npt.NDArray[np.bool_], words: Keys) -> npt.NDArray[np.bool_]:
+        """Which streams to drop, bool ``(B, K)``."""
+        dropped: npt.NDArray[np.bool_] = present & (uniform(words, 0) < self.p)
+        if self.keep_at_least_one:
+            bare = np.flatnonzero(present.any(1) & (dropped == present).all(1))
+            kept = np.where(present[bare], uniform(words[bare], 1), -1.0).argmax(1)
+            dropped[bare, kept] = False
+        return dropped
 
 
 def _normal(

@@ -28,11 +28,6 @@ class Affine:
     shift: Tensor
     scale: Tensor
 
-    def forward(self, steps: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
-        """Normalise steps with figures from :meth:`fitted`; writes into them where it can."""
-        wide = steps if steps.dtype is shift.dtype else steps.to(shift.dtype)
-        return wide.sub_(shift).div_(scale)
-
     def inverse(self, values: Tensor, trailing: tuple[int, ...], name: str, owner: str) -> Tensor:
         """Bring normalised values ``(..., *trailing)`` back to units, in a fresh tensor."""
         shift, scale = self.fitted(trailing, values.dtype, name, owner)
@@ -52,6 +47,15 @@ class Affine:
         if dtype is torch.float64 or _inexact(shift, scale):
             return shift, scale
         return shift.to(torch.float32), scale.to(torch.float32)
+
+
+def standardise(shift: Tensor, scale: Tensor, steps: Tensor) -> Tensor:
+    """Normalise steps ``(n, *trailing)`` with figures from :meth:`Affine.fitted`.
+
+    Works in the figures' dtype; writes into the steps where that is theirs.
+    """
+    work = steps if steps.dtype is shift.dtype else steps.to(shift.dtype)
+    return work.sub_(shift).div_(scale)
 
 
 def _inexact(shift: Tensor, scale: Tensor) -> bool:
@@ -149,3 +153,27 @@ def spread(owner: str, name: str, width: Tensor, eps: float) -> Tensor:
             "compute the figures again"
         )
     return torch.where(width > eps, width, torch.ones_like(width))
+
+
+def chosen_stats(
+    owner: str, stats: Mapping[str, Any], keys: Sequence[str] | None
+) -> dict[str, Any]:
+    """The entries of stats for some keys, or all of them.
+
+    Raises:
+        StatsError: If stats is empty, is not a mapping, or lacks a key.
+    """
+    if not isinstance(stats, Mapping) or not stats:
+        raise StatsError(
+            f"{owner}: stats must be a mapping from keys to figures, got {stats!r}; pass what "
+            "compute_stats or load_stats returns"
+        )
+    if keys is None:
+        return dict(stats)
+    missing = [key for key in keys if key not in stats]
+    if missing:
+        raise StatsError(
+            f"{owner}: stats must hold the key '{missing[0]}', which holds: {', '.join(stats)}; "
+            "compute stats for it, or leave it out of keys"
+        )
+    return {key: stats[key] for key in keys}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -18,10 +19,21 @@ from omniloader.errors import StatsError
 from omniloader.masks import broadcast_mask, mask_name
 from omniloader.schema.spec import DatasetSchema, UnifiedSchema
 from omniloader.transforms.batched import BatchTransform, Keys, Stack
-from omniloader.transforms.figures import Affine, read_figures, spread
+from omniloader.transforms.figures import Affine, chosen_stats, read_figures, spread, standardise
+from omniloader.transforms.instance import InstanceNormalize
 from omniloader.transforms.options import number
+from omniloader.transforms.per_dataset import PerDatasetNormalize
 from omniloader.transforms.select import Needs
 from omniloader.transforms.valid import change_steps, valid_index
+
+__all__ = [
+    "InstanceNormalize",
+    "MinMaxNormalize",
+    "Normalize",
+    "PerDatasetNormalize",
+    "RobustNormalize",
+    "StatsNormalize",
+]
 
 
 class StatsNormalize(BatchTransform):
@@ -58,15 +70,8 @@ class StatsNormalize(BatchTransform):
         """Normalise the real steps of every key."""
         for form in self.forms(stack):
             value, mask = stack.pair(form.name)
-            affine = self._affine[form.name]
-            shift, scale = self._fitted(form.name, tuple(value.shape[mask.ndim :]), value.dtype)
-            change_steps(
-                stack,
-                form.name,
-                valid_index(mask),
-                lambda steps, a=affine, m=shift, s=scale: a.forward(steps, m, s),  # type: ignore[misc]
-                type(self).__name__,
-            )
+            fitted = self._fitted(form.name, tuple(value.shape[mask.ndim :]), value.dtype)
+            change_steps(stack, form.name, valid_index(mask), partial(standardise, *fitted))
 
     def inverse(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Bring normalised values back to units: a sample, a batch, or a model's predictions.
@@ -182,27 +187,3 @@ class RobustNormalize(StatsNormalize):
     def shift_and_width(cls, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
         """Median and interquartile range as they are."""
         return first, second
-
-
-def chosen_stats(
-    owner: str, stats: Mapping[str, Any], keys: Sequence[str] | None
-) -> dict[str, Any]:
-    """The entries of stats for some keys, or all of them.
-
-    Raises:
-        StatsError: If stats is empty, is not a mapping, or lacks a key.
-    """
-    if not isinstance(stats, Mapping) or not stats:
-        raise StatsError(
-            f"{owner}: stats must be a mapping from keys to figures, got {stats!r}; pass what "
-            "compute_stats or load_stats returns"
-        )
-    if keys is None:
-        return dict(stats)
-    missing = [key for key in keys if key not in stats]
-    if missing:
-        raise StatsError(
-            f"{owner}: stats must hold the key '{missing[0]}', which holds: {', '.join(stats)}; "
-            "compute stats for it, or leave it out of keys"
-        )
-    return {key: stats[key] for key in keys}

@@ -44,7 +44,7 @@ def flat_steps(stack: Stack, name: str) -> Tensor:
 
 
 def change_steps(
-    stack: Stack, name: str, index: Tensor, change: Callable[[Tensor], Tensor], owner: str
+    stack: Stack, name: str, index: Tensor, change: Callable[[Tensor], Tensor]
 ) -> None:
     """Replace some steps of a value by a function of them.
 
@@ -54,7 +54,6 @@ def change_steps(
         index: Flat positions of the steps, int64 ``(n,)``.
         change: Takes ``(n, *trailing)``, which it may write, gives the same shape, in the same
             or a wider dtype.
-        owner: Name of the transform, for the message.
 
     Raises:
         SampleError: If float16 cannot hold a result.
@@ -65,13 +64,13 @@ def change_steps(
     if index.numel() == steps.shape[0]:
         result = change(steps)
         if result is not steps:
-            steps.copy_(narrowed(result, steps.dtype, name, owner))
+            steps.copy_(narrowed(result, steps.dtype, name))
         return
     result = change(steps.index_select(0, index))
-    steps.index_copy_(0, index, narrowed(result, steps.dtype, name, owner))
+    steps.index_copy_(0, index, narrowed(result, steps.dtype, name))
 
 
-def narrowed(result: Tensor, dtype: torch.dtype, name: str, owner: str) -> Tensor:
+def narrowed(result: Tensor, dtype: torch.dtype, name: str) -> Tensor:
     """Cast a result to the dtype of its value.
 
     Raises:
@@ -84,8 +83,8 @@ def narrowed(result: Tensor, dtype: torch.dtype, name: str, owner: str) -> Tenso
     if dtype is torch.float16 and bool((cast.isinf() & result.isfinite()).any()):
         largest = float(result[result.isfinite()].abs().max())
         raise SampleError(
-            f"{owner}: '{name}' must stay within float16 (±65504), got {largest:g}; declare "
-            "float32 for it"
+            f"'{name}': transformed values must stay within float16 (±65504), got {largest:g}; "
+            "declare float32 for it"
         )
     return cast
 
