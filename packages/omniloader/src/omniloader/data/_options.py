@@ -38,6 +38,17 @@ def checked_count(value: int, label: str) -> int:
     return value
 
 
+def checked_subset(subset: str, what: str) -> str:
+    """The name of a subset.
+
+    Raises:
+        ConfigError: If it is no text.
+    """
+    if not isinstance(subset, str) or not subset:
+        raise ConfigError(f"subset must be the name of a {what}, got {subset!r}")
+    return subset
+
+
 def unknown_key(key: str, known: Iterable[str]) -> str:
     """What to say about a key that is not known: the nearest that is, or all of them."""
     names = list(known)

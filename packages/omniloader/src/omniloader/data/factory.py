@@ -139,7 +139,7 @@ def build_sources(
         SourceError: If files cannot be read.
     """
     if isinstance(entries, Mapping | str) or not isinstance(entries, Sequence):
-        raise ConfigError(f"{where} must be a list of entries, got {entries!r}")
+        raise ConfigError(f"{where} must be a list of entries, got {type(entries).__name__}")
     labels = [f"{where}[{i}]" for i in range(len(entries))]
     datasets = [build_dataset(e, base_dir, label) for e, label in zip(entries, labels, strict=True)]
     schemas = [_schema(e, label) for e, label in zip(entries, labels, strict=True)]

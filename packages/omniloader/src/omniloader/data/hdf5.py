@@ -16,7 +16,7 @@ from omniloader._types import Column, Gather, IntArray, PathLike, Sample
 from omniloader.data._hdf5_file import GroupHandle
 from omniloader.data._hdf5_read import array_names, open_sample, read_sample, steps_of
 from omniloader.data._names import CompactNames
-from omniloader.data._options import checked_count, checked_keys
+from omniloader.data._options import checked_count, checked_keys, checked_subset
 from omniloader.data._preload import PreloadedColumn, preload_columns
 from omniloader.data._values import Stored, as_column, checked_index, checked_indices, handed_out
 from omniloader.errors import MissingGroupError
@@ -59,11 +59,11 @@ class HDF5Dataset(Dataset[Sample]):
         name: str | None = None,
     ) -> None:
         self.h5_path = Path(h5_path).absolute()
-        self.subset = subset
+        self.subset = checked_subset(subset, "group")
         self.keys = checked_keys(keys)
         self.cache_size = checked_count(cache_size, "cache_size")
         self.name = name
-        self._handle = GroupHandle(self.h5_path, subset)
+        self._handle = GroupHandle(self.h5_path, self.subset)
         self._raw_keys = None if self.keys is None else [key.encode() for key in self.keys]
         self._cache: OrderedDict[int, dict[str, Stored]] = OrderedDict()
         self._lengths: dict[str, IntArray] = {}

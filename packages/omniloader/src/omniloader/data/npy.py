@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 from omniloader._types import Column, IntArray, PathLike, Sample
 from omniloader.data._names import CompactNames
 from omniloader.data._npy_file import read_header, read_value
-from omniloader.data._options import checked_keys
+from omniloader.data._options import checked_keys, checked_subset
 from omniloader.data._values import Stored, as_column, checked_index, checked_indices, handed_out
 from omniloader.errors import MissingFileError, MissingGroupError, SampleError, SourceError
 
@@ -51,11 +51,11 @@ class NpyFolderDataset(Dataset[Sample]):
         name: str | None = None,
     ) -> None:
         self.root = Path(root).absolute()
-        self.subset = subset
+        self.subset = None if subset is None else checked_subset(subset, "folder")
         self.keys = checked_keys(keys)
         self.mmap = mmap
         self.name = name
-        self._folder = str(_sample_folder(self.root, subset))
+        self._folder = str(_sample_folder(self.root, self.subset))
         self._lengths: dict[str, IntArray] = {}
         entries = sorted(os.scandir(self._folder), key=lambda entry: entry.name)
         self.sample_ids = CompactNames(
