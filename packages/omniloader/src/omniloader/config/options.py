@@ -30,12 +30,17 @@ class Strict(BaseModel):
     def _drop_user_keys(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
-        return {key: item for key, item in value.items() if not is_user_key(key)}
+        return without_user_keys(value)
 
 
 def is_user_key(key: object) -> bool:
     """Whether a key is the user's own."""
     return isinstance(key, str) and key.startswith(USER_PREFIX)
+
+
+def without_user_keys(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a mapping without the keys of the user."""
+    return {key: value for key, value in mapping.items() if not is_user_key(key)}
 
 
 @functools.lru_cache(maxsize=256)
@@ -67,6 +72,15 @@ def extended(model: type[Strict], **extra: tuple[Any, Any]) -> type[Strict]:
         for name, (kind, default) in extra.items()
     }
     return create_model(model.__name__, __base__=model, **fields)
+
+
+def optional(model: type[Strict]) -> type[Strict]:
+    """The same keys, none of them required."""
+    fields: dict[str, Any] = {
+        name: (field.annotation, Field(None, alias=field.alias))
+        for name, field in model.model_fields.items()
+    }
+    return create_model(model.__name__, __base__=Strict, **fields)
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:

@@ -109,7 +109,8 @@ def _tighten_union(args: tuple[Any, ...]) -> Any:
         return Any
     if PathText in members and StrictStr in members:
         members.remove(StrictStr)
-    union = Union[tuple(members)]  # noqa: UP007 - made from a tuple
+    form: Any = Union  # as in _literal_of
+    union = form[tuple(members)]
     solid = [member for member in members if member is not None]
     if len(solid) < 2:
         return union

@@ -87,7 +87,7 @@ class Walk:
                     "remove one of them",
                 )
             seen[key] = line
-            self.lines[(*path, key)] = line
+            self.lines.setdefault((*path, key), line)
             self.visit(value_node, (*path, key))
         for other in merged:
             self.visit(other, path)
@@ -113,7 +113,7 @@ class Walk:
                 f"{path_text(path)}: {node.value} is not JSON; give a number, or use YAML's .nan",
             )
         if kind == "bool":
-            self.spellings[path] = node.value
+            self.spellings.setdefault(path, node.value)
         lies = kind in ("int", "float") and _LYING_NUMBER.fullmatch(node.value)
         if lies and not self._json:
             self._fail(

@@ -1,0 +1,36 @@
+"""The Typer application: its commands, and what their errors become."""
+
+from __future__ import annotations
+
+import typer
+
+from omniloader.cli import bench, inspect, plan, preview, shipped, statistics
+
+app = typer.Typer(
+    name="omniloader",
+    help="Look at, check and measure a joint data mix that a config file describes.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+app.command("describe")(inspect.describe_command)
+app.command("validate")(inspect.validate_command)
+app.command("plan")(plan.plan_command)
+app.command("preview")(preview.preview_command)
+app.command("bench")(bench.bench_command)
+app.command("compute-stats")(statistics.compute_stats_command)
+app.command("class-weights-for-loss")(statistics.class_weights_command)
+app.command("template")(shipped.template_command)
+app.command("schema")(shipped.schema_command)
+
+
+def run_command(argv: list[str]) -> int:
+    """Run one command and give its exit status; user errors are one line, never a traceback."""
+    command = typer.main.get_command(app)
+    try:
+        command.main(args=argv, prog_name="omniloader", standalone_mode=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0

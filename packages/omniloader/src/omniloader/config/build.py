@@ -1,0 +1,281 @@
+"""The one assembly: every way from a config to a ``DataLoader`` goes through here.
+
+Each function makes one part from a config's fields and from parts already made, so that
+``OmniDataModule``, the command line and other packages can replace one part and keep the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch.utils.data import DataLoader
+
+from omniloader._types import MapDataset
+from omniloader.collate import COLLATES, DynamicCollator, unified_collate
+from omniloader.config.families import STATS_OPTIONS
+from omniloader.config.model import ConfigFields, is_by_name
+from omniloader.config.options import without_user_keys
+from omniloader.data.factory import build_datasets
+from omniloader.data.source import default_name
+from omniloader.errors import ConfigError, StatsError
+from omniloader.introspection import Forecast, forecast
+from omniloader.loader import OmniLoader
+from omniloader.sampling.bucketing import LengthBucketBatchSampler
+from omniloader.sampling.mixing import MixingStrategy, Subsample
+from omniloader.sampling.sampler import OmniSampler
+from omniloader.sampling.shard import Shard
+from omniloader.sampling.strategies import STRATEGIES
+from omniloader.sampling.subsamplers import SubsampleConfig
+from omniloader.schema.spec import DatasetSchema, UnifiedSchema
+from omniloader.stats.files import load_stats
+from omniloader.transforms import Transform, build_transform
+from omniloader.utils.seeding import seed_worker
+
+Collate = Callable[..., dict[str, Any]]
+Sources = tuple[list[MapDataset], list[DatasetSchema]]
+
+
+# -- parts ---------------------------------------------------------------------------------
+
+
+def open_datasets(config: ConfigFields, base_dir: Path | None, training: bool) -> Sources:
+    """The datasets and schemas of a config.
+
+    Args:
+        config: Its ``datasets`` are opened.
+        base_dir: Where relative paths start.
+        training: False lays each entry's ``eval`` options over the entry.
+    """
+    entries = []
+    for entry in config.datasets:
+        own = without_user_keys(entry)
+        instead = own.pop("eval", None) or {}
+        entries.append(own if training else {**own, **without_user_keys(instead)})
+    return build_datasets(entries, base_dir)
+
+
+def make_subsample(config: ConfigFields) -> Subsample | None:
+    """One :class:`SubsampleConfig` for all sources, one a source, one a name, or None."""
+    given = config.subsample
+    if given is None:
+        return None
+    if isinstance(given, list):
+        return [_subsample_of(item or {}) for item in given]
+    if is_by_name(given):
+        own = without_user_keys(given)
+        return {name: _subsample_of(item or {}) for name, item in own.items()}
+    return _subsample_of(given)
+
+
+def _subsample_of(options: Mapping[str, Any]) -> SubsampleConfig:
+    return SubsampleConfig(**without_user_keys(options))
+
+
+def make_strategy(
+    config: ConfigFields,
+    sizes: Sequence[int],
+    subsample: Subsample | None,
+    names: Sequence[str] | None,
+) -> MixingStrategy:
+    """The mixing strategy over sources of these sizes."""
+    if subsample is None:
+        subsample = make_subsample(config)
+    options = without_user_keys(config.strategy_kwargs)
+    return STRATEGIES[config.strategy](
+        list(sizes), seed=config.seed, subsample=subsample, names=names, **options
+    )
+
+
+def make_transform(
+    config: ConfigFields, schema: UnifiedSchema | None, base_dir: Path | None, training: bool
+) -> Transform | None:
+    """The pipeline of ``transforms``; for evaluation of ``eval_transforms`` if they are given.
+
+    Without ``eval_transforms`` evaluation uses ``transforms`` too: the loader skips those that
+    work in training only and keeps the others, such as normalisation.
+    """
+    field = "transforms" if training or config.eval_transforms is None else "eval_transforms"
+    entries: list[dict[str, Any]] = getattr(config, field) or []
+    if not entries:
+        return None
+    parts = []
+    for i, entry in enumerate(entries):
+        try:
+            parts.append(build_transform(_with_stats(without_user_keys(entry), base_dir)))
+        except (ConfigError, StatsError) as error:
+            raise type(error)(f"{field}[{i}]: {error}") from error
+    return build_transform(parts, schema)
+
+
+def _with_stats(entry: dict[str, Any], base_dir: Path | None) -> dict[str, Any]:
+    """Read the figures that an entry names by path."""
+    for option in STATS_OPTIONS:
+        path = entry.pop(f"{option}_path", None)
+        if path is not None:
+            entry[option] = load_stats((base_dir or Path()) / Path(path).expanduser())
+    return entry
+
+
+def make_collate(config: ConfigFields, schema: UnifiedSchema, training: bool) -> Collate:
+    """The collate function; for evaluation ``mixup`` gives way to its base."""
+    name, options = config.collate, without_user_keys(config.collate_kwargs)
+    if name != "mixup":
+        return _plain_collate(name, schema, options)
+    base = _plain_collate(
+        options.pop("base", "unified"), schema, options.pop("base_kwargs", None) or {}
+    )
+    if not training:
+        return base
+    return cast("Collate", COLLATES[name](base, schema, seed=config.seed, **options))
+
+
+def _plain_collate(name: str, schema: UnifiedSchema, options: Mapping[str, Any]) -> Collate:
+    if name == "unified":
+        return unified_collate
+    return cast("Collate", COLLATES[name](schema, **options))
+
+
+def make_loader(
+    config: ConfigFields, sources: Sources, base_dir: Path | None, training: bool
+) -> OmniLoader:
+    """The unified, transformed data set."""
+    datasets, schemas = sources
+    names = None if len(datasets) != len(config.datasets) else _names(config, datasets)
+    union = UnifiedSchema(schemas, names)
+    return OmniLoader(
+        datasets,
+        schemas,
+        pad_features=config.pad_features,
+        transform=make_transform(config, union, base_dir, training),
+        training=training,
+        seed=config.seed,
+        names=names,
+        metadata=config.metadata,
+        on_error=config.on_error,
+        error_budget=config.error_budget,
+    )
+
+
+def _names(config: ConfigFields, datasets: Sequence[MapDataset]) -> list[str]:
+    """Names from the entries, so that given datasets are called as the config calls them."""
+    return [
+        entry.get("name") or default_name(dataset, i)
+        for i, (entry, dataset) in enumerate(zip(config.datasets, datasets, strict=True))
+    ]
+
+
+# -- the whole -----------------------------------------------------------------------------
+
+
+def training_dataloader(config: ConfigFields, omni: OmniLoader, epoch: int) -> DataLoader[Any]:
+    """Draws through the strategy; every rank gets the same number of samples."""
+    strategy = make_strategy(config, omni.dataset_sizes, None, omni.names)
+    sampler = OmniSampler(
+        strategy,
+        epoch=epoch,
+        num_replicas=config.num_replicas,
+        rank=config.rank,
+        drop_last=config.drop_last,
+        on_epoch=omni.set_epoch,
+    )
+    omni.set_epoch(epoch)
+    collate = make_collate(config, omni.schema, training=True)
+    if config.bucketing is None:
+        return make_dataloader(omni, config, collate, sampler=sampler, drop_last=config.drop_last)
+    options = without_user_keys(config.bucketing)
+    lengths = omni.sequence_lengths(options.pop("key"))
+    batches = LengthBucketBatchSampler(
+        sampler,
+        lengths,
+        config.batch_size,
+        drop_last=config.drop_last,
+        seed=config.seed,
+        **options,
+    )
+    return make_dataloader(omni, config, collate, batch_sampler=batches)
+
+
+def evaluation_dataloader(config: ConfigFields, omni: OmniLoader, epoch: int) -> DataLoader[Any]:
+    """Every sample once and in order, no batch dropped; ranks differ by one sample at most."""
+    omni.set_epoch(epoch)
+    shard = Shard.resolve(config.rank, config.num_replicas, training=False)
+    own = range(shard.rank, len(omni), shard.num_replicas)
+    collate = make_collate(config, omni.schema, training=False)
+    return make_dataloader(omni, config, collate, sampler=own)
+
+
+def make_dataloader(
+    dataset: Any,
+    config: ConfigFields,
+    collate: Collate,
+    *,
+    sampler: Any = None,
+    batch_sampler: Any = None,
+    drop_last: bool = False,
+) -> DataLoader[Any]:
+    """The only place where a ``DataLoader`` is made of a config.
+
+    ``persistent_workers`` and ``prefetch_factor`` mean something only for worker processes and
+    have no effect with ``num_workers: 0``; ``pin_memory`` has none without an accelerator.
+
+    Args:
+        dataset: An ``OmniLoader``.
+        config: Gives the loader's knobs.
+        collate: Makes a batch of samples.
+        sampler: Yields indices, cut into batches of ``batch_size``.
+        batch_sampler: Yields whole batches instead.
+        drop_last: Drop a last batch that is not full (with ``sampler``).
+    """
+    knobs: dict[str, Any] = {
+        "num_workers": config.num_workers,
+        "collate_fn": collate,
+        "pin_memory": config.pin_memory and torch.accelerator.is_available(),
+        "worker_init_fn": seed_worker,
+    }
+    if config.num_workers > 0:
+        knobs["persistent_workers"] = config.persistent_workers
+        knobs["prefetch_factor"] = config.prefetch_factor
+    if batch_sampler is not None:
+        return DataLoader(dataset, batch_sampler=batch_sampler, **knobs)
+    return DataLoader(
+        dataset, batch_size=config.batch_size, sampler=sampler, drop_last=drop_last, **knobs
+    )
+
+
+def forecasts(config: ConfigFields, omni: OmniLoader, epochs: Iterable[int]) -> list[Forecast]:
+    """What epochs of the training loader will hold.
+
+    Args:
+        config: The config.
+        omni: Its loader; no sample of it is read.
+        epochs: Numbers of the epochs.
+    """
+    loader = training_dataloader(config, omni, 0)
+    strategy = make_strategy(config, omni.dataset_sizes, None, omni.names)
+    collate = loader.collate_fn
+    dynamic = collate.keys if isinstance(collate, DynamicCollator) else ()
+    found = []
+    for epoch in epochs:
+        set_loader_epoch(loader, epoch)
+        found.append(
+            forecast(
+                omni,
+                strategy.target_counts(epoch),
+                cast("Iterable[Sequence[int]]", loader.batch_sampler),
+                epoch=epoch,
+                dynamic_keys=dynamic,
+            )
+        )
+    return found
+
+
+def set_loader_epoch(loader: DataLoader[Any], epoch: int) -> None:
+    """Advance a training loader made here, whichever of its samplers keeps the epoch."""
+    for part in (loader.batch_sampler, loader.sampler):
+        advance = getattr(part, "set_epoch", None)
+        if callable(advance):
+            advance(epoch)
+            return
