@@ -143,17 +143,47 @@ def class_weights_for_loss(
         StatsError: As :func:`class_histogram`; also for an unknown scheme, a beta outside
             ``[0, 1)``, or if no position is valid. A ``ValueError``.
     """
+    check_scheme(scheme, beta)
+    counts = _counts(samples, target_key, num_classes, schema, workers, progress)
+    if not counts.any():
+        raise _nothing_valid(target_key)
+    return weights_of_counts(torch.from_numpy(counts), scheme, beta)
+
+
+def check_scheme(scheme: str, beta: float) -> None:
+    """Refuse options of :func:`class_weights_for_loss` before a long pass.
+
+    Raises:
+        StatsError: If the scheme is unknown, or beta outside ``[0, 1)``.
+    """
     if scheme not in SCHEMES:
         raise StatsError(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
     if not 0.0 <= beta < 1.0:
         raise StatsError(f"beta must be at least 0 and below 1, got {beta}")
-    counts = _counts(samples, target_key, num_classes, schema, workers, progress)
-    present = counts > 0
+
+
+def weights_of_counts(counts: Tensor, scheme: str = "inverse", beta: float = 0.999) -> Tensor:
+    """Per-class loss weights from a histogram; see :func:`class_weights_for_loss`.
+
+    Args:
+        counts: From :func:`class_histogram`, ``(num_classes,)``.
+        scheme: ``"inverse"`` or ``"effective"``.
+        beta: For ``"effective"``.
+
+    Returns:
+        Weights, float32 ``(num_classes,)``.
+
+    Raises:
+        StatsError: If all counts are 0, or an option cannot be used.
+    """
+    check_scheme(scheme, beta)
+    found = counts.numpy()
+    present = found > 0
     if not present.any():
-        raise _nothing_valid(target_key)
-    weights = np.zeros(len(counts))
-    weights[present] = SCHEMES[scheme](counts[present], beta)
-    return torch.from_numpy(weights * (len(counts) / weights.sum())).to(torch.float32)
+        raise StatsError(f"counts must not all be 0 to be weighed, got {len(found)} zeros")
+    weights = np.zeros(len(found))
+    weights[present] = SCHEMES[scheme](found[present], beta)
+    return torch.from_numpy(weights * (len(found) / weights.sum())).to(torch.float32)
 
 
 def _inverse(counts: IntArray, beta: float) -> FloatArray:
