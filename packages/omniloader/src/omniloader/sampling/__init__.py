@@ -1,1 +1,1 @@
-"""To be written."""
+"""Order: how sources are mixed, sampled, sharded and batched, as functions of the position."""

@@ -1,0 +1,161 @@
+"""Which source each position of an epoch draws from, and which of its draws that is.
+
+An interleave is a pure function from positions to (source, number of the draw within the
+source). Within a source the draws always come in order: 0, 1, 2, ….
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from omniloader._types import IntArray
+from omniloader.sampling.apportion import RunningCounts
+from omniloader.utils.seeding import derive_keys, derive_seed, mix64, uniform
+
+WINDOW = 64
+"""Positions that are shuffled together."""
+
+# Windows are computed whole; more slots than this at once would leave the cache.
+_DENSE = 3 << 12
+
+
+class Interleave(Protocol):
+    """What a plan asks of an interleave."""
+
+    def __len__(self) -> int: ...
+
+    def locate(self, positions: IntArray, /) -> tuple[IntArray, IntArray]:
+        """Source and number of the draw within it, at each position."""
+        ...
+
+    def drawn(self, position: int, /) -> IntArray:
+        """Draws of each source before a position, int64 ``(S,)``."""
+        ...
+
+
+class Cyclic:
+    """The sources in turn: ``A B C A B C``.
+
+    Args:
+        counts: Draws of each source, int64 ``(S,)``: the same of all that take part, else 0.
+    """
+
+    def __init__(self, counts: IntArray) -> None:
+        self._counts = np.asarray(counts, dtype=np.int64)
+        self._active = np.flatnonzero(self._counts)
+
+    def __len__(self) -> int:
+        return int(self._counts.sum())
+
+    def locate(self, positions: IntArray) -> tuple[IntArray, IntArray]:
+        """Source and number of the draw within it, at each position."""
+        draw, turn = np.divmod(positions, len(self._active))
+        return self._active[turn], draw
+
+    def drawn(self, position: int) -> IntArray:
+        """Draws of each source before a position, int64 ``(S,)``."""
+        rounds, turn = divmod(position, len(self._active))
+        out = np.zeros(len(self._counts), dtype=np.int64)
+        out[self._active] = rounds
+        out[self._active[:turn]] += 1
+        return out
+
+
+class Shuffled:
+    """The sources in random order, every window holding its share of each.
+
+    Window w of ``window`` positions holds the difference of two running counts
+    (:class:`~omniloader.sampling.apportion.RunningCounts`) of each source, shuffled. So a source
+    that is drawn several times over comes round evenly, and any position costs one window.
+
+    Args:
+        counts: Draws of each source in the epoch, int64 ``(S,)``.
+        seed: From :func:`~omniloader.utils.seeding.derive_seed`.
+        window: Positions shuffled together.
+        nearest: Round running counts to the nearest, so that they stay closest to the shares;
+            False rounds at random places, so that a rare source may come anywhere.
+    """
+
+    def __init__(
+        self, counts: IntArray, seed: int, window: int = WINDOW, nearest: bool = False
+    ) -> None:
+        self._counts = np.asarray(counts, dtype=np.int64)
+        self._total = int(self._counts.sum())
+        self._window = window
+        self._seed = derive_seed(seed, "order")
+        self._active = np.flatnonzero(self._counts)
+        phases = uniform(derive_keys(derive_seed(seed, "phase"), np.arange(len(self._active))), 0)
+        self._running = RunningCounts(self._counts[self._active], None if nearest else phases)
+
+    def __len__(self) -> int:
+        return self._total
+
+    def locate(self, positions: IntArray) -> tuple[IntArray, IntArray]:
+        """Source and number of the draw within it, at each position."""
+        if len(self._active) == 1:
+            return np.full(len(positions), self._active[0]), positions
+        windows, offsets = np.divmod(positions, self._window)
+        rows, row = _rows_of(windows)
+        if len(rows) > max(1, _DENSE // self._window):
+            half = len(positions) // 2
+            parts = zip(self.locate(positions[:half]), self.locate(positions[half:]), strict=True)
+            source, draw = (np.concatenate(part) for part in parts)
+            return source, draw
+        starts = np.minimum(rows * self._window, self._total)
+        ends = np.minimum(starts + self._window, self._total)
+        before = self._running.at(starts)
+        within = self._running.at(ends) - before
+        within[:, -1] += self._window - (ends - starts)  # slots past the end of the epoch
+        # Slots are numbered source by source within their window, windows one after another.
+        number = np.repeat(np.tile(np.arange(len(self._active)), len(rows)), within.ravel())
+        shift = before - np.cumsum(within, axis=1) + within
+        table = _place(number.reshape(len(rows), -1), rows, ends - starts, self._seed)
+        slot = table[row * self._window + offsets]
+        chosen = number[row * self._window + slot]
+        return self._active[chosen], slot + shift[row, chosen]
+
+    def drawn(self, position: int) -> IntArray:
+        """Draws of each source before a position, int64 ``(S,)``."""
+        start = position - position % self._window
+        out = np.zeros(len(self._counts), dtype=np.int64)
+        out[self._active] = self._running.at(np.array([start]))[0]
+        here, _ = self.locate(np.arange(start, position))
+        return out + np.bincount(here, minlength=len(out))
+
+
+def _rows_of(windows: IntArray) -> tuple[IntArray, IntArray]:
+    """The windows to compute, ascending, and which of them each position is in."""
+    first, last = int(windows.min(initial=0)), int(windows.max(initial=0))
+    if last - first < len(windows):
+        return np.arange(first, last + 1), windows - first
+    distinct, row = np.unique(windows, return_inverse=True)
+    return distinct, row
+
+
+def _place(source: IntArray, rows: IntArray, lengths: IntArray, seed: int) -> IntArray:
+    """Shuffle each window: the slot that stands at each offset, windows one after another.
+
+    Sorting random words hands offsets to slots; sorting again by (source, offset) puts the
+    slots of each source in order. Word and offset share one integer, so that plain sorts do.
+    """
+    window = source.shape[1]
+    bits = max(1, (window - 1).bit_length())
+    offsets = np.arange(window, dtype=np.uint64)
+    words = mix64(derive_keys(seed, rows)[:, None] ^ mix64(offsets)[None, :])
+    words >>= np.uint64(bits + 1)
+    words <<= np.uint64(bits)
+    words |= offsets
+    # In a shorter last window the offsets past its end go to the slots past its end.
+    words[-1, int(lengths[-1]) :] |= np.uint64(1 << 63)
+    words.sort(axis=1)
+    ordered = words.view(np.int64)
+    ordered &= (1 << bits) - 1
+    ordered |= source << bits
+    ordered.sort(axis=1)
+    ordered &= (1 << bits) - 1
+    ordered += np.arange(len(rows))[:, None] * window
+    table = np.empty(source.size, dtype=np.int64)
+    table[ordered.ravel()] = np.tile(np.arange(window), len(rows))
+    return table

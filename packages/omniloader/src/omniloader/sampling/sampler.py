@@ -1,0 +1,140 @@
+"""A torch sampler over a mixing strategy: sharded, resumable, in step with its loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from torch.utils.data import Sampler
+
+from omniloader.errors import PlanError, StateError
+from omniloader.sampling.checks import checked_epoch
+from omniloader.sampling.draw import DrawIndex
+from omniloader.sampling.mixing import MixingStrategy
+from omniloader.sampling.plan import EpochPlan
+from omniloader.sampling.shard import Shard
+from omniloader.sampling.state import Cursor, State, check_state, state_of
+
+# The first draws of an epoch should come at once; later ones are computed in bulk.
+_FIRST_BLOCK, _LARGEST_BLOCK = 1 << 8, 1 << 13
+
+
+class OmniSampler(Sampler[DrawIndex]):
+    """The draws of a strategy's plan that belong to this rank.
+
+    Every index also knows its epoch and visit (:class:`~omniloader.sampling.draw.DrawIndex`),
+    and through it so does the loader, in persistent workers too. The time to the first index
+    does not depend on the size of the epoch or on where in it a run resumes.
+
+    Args:
+        strategy: What is mixed and how.
+        epoch: First epoch.
+        num_replicas: Number of processes; default from ``torch.distributed``, else 1.
+        rank: Number of this process; default likewise, else 0.
+        drop_last: Drop the draws that ranks cannot share evenly. False repeats draws from the
+            front instead, as often as needed.
+        training: False shares out every draw exactly once, in the order of the plan, so that
+            ranks may differ by one; ``drop_last`` must then be False.
+        on_epoch: Called with the epoch by :meth:`set_epoch`: the loader's own ``set_epoch``.
+
+    Raises:
+        PlanError: If there is no such rank, or ``drop_last`` would drop everything.
+    """
+
+    def __init__(
+        self,
+        strategy: MixingStrategy,
+        epoch: int = 0,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        drop_last: bool = False,
+        *,
+        training: bool = True,
+        on_epoch: Callable[[int], object] | None = None,
+    ) -> None:
+        if drop_last and not training:
+            raise PlanError("drop_last must be False for evaluation, which drops no sample")
+        self.strategy = strategy
+        self.shard = Shard.resolve(rank, num_replicas, drop_last=drop_last, training=training)
+        if drop_last and not self.shard.share(len(strategy)):
+            raise PlanError(
+                f"drop_last would drop everything: an epoch of {len(strategy)} draws cannot be "
+                f"shared by {self.shard.num_replicas} ranks; use drop_last=False or fewer ranks"
+            )
+        self.epoch = checked_epoch(epoch)
+        self._on_epoch = on_epoch
+        self._cursor = Cursor()
+
+    def __len__(self) -> int:
+        """Draws of this rank in a whole epoch; a resumed epoch yields the rest of them."""
+        return self.shard.share(len(self.strategy))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the start of an epoch; the epoch of a loaded state goes on where it was saved.
+
+        Args:
+            epoch: From 0.
+        """
+        epoch = checked_epoch(epoch)
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self._cursor.jump(0)
+        if self._on_epoch is not None:
+            self._on_epoch(epoch)
+
+    def plan(self) -> EpochPlan:
+        """The plan of the present epoch, over all ranks."""
+        return self.strategy.plan(self.epoch)
+
+    def __iter__(self) -> Iterator[DrawIndex]:
+        plan, epoch, cursor = self.plan(), self.epoch, self._cursor
+        start = cursor.begin()
+        count = self.shard.share(max(len(plan) - start, 0))
+        first, block = 0, _FIRST_BLOCK
+        while first < count:
+            stop = min(first + block, count)
+            index, visit = plan[self.shard.positions(first, stop, start, len(plan))]
+            for pair in zip(index.tolist(), visit.tolist(), strict=True):
+                cursor.done += 1
+                yield DrawIndex(pair[0], epoch, pair[1])
+            first, block = stop, min(2 * block, _LARGEST_BLOCK)
+
+    def state_dict(self, consumed: int | None = None) -> State:
+        """Where the run stands, as small plain JSON.
+
+        Args:
+            consumed: Draws of this rank that training has consumed since the iteration began;
+                default those handed out. A loader that prefetches must say it.
+
+        Returns:
+            ``version epoch position seed fingerprint mix``; ``position`` counts draws over all
+            ranks, so that it holds for another world size, batch size or number of workers.
+        """
+        return self.state_at(self._cursor.at(consumed, self.shard.num_replicas))
+
+    def state_at(self, position: int) -> State:
+        """The state after ``position`` draws of the epoch, over all ranks."""
+        return state_of(self.strategy, self.epoch, min(position, len(self.strategy)))
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a state was saved: the next iteration yields the rest of its epoch.
+
+        Args:
+            state: From :meth:`state_dict`, of any world size.
+
+        Raises:
+            StateError: If the state is incomplete, of another version or seed, or of another
+                mix, saying what changed.
+        """
+        changed = check_state(state, self.strategy)
+        if changed:
+            raise StateError(f"sampler state is of another mix: {'; '.join(changed)}")
+        if state["position"] > len(self.strategy):
+            raise StateError(
+                f"sampler state: position must be at most {len(self.strategy)}, the draws of an "
+                f"epoch, got {state['position']}"
+            )
+        self.epoch = state["epoch"]
+        self._cursor.jump(state["position"])
+        if self._on_epoch is not None:
+            self._on_epoch(self.epoch)
