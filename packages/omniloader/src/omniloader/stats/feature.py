@@ -6,18 +6,20 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from omniloader.errors import StatsError
 from omniloader.masks import mask_name
 from omniloader.stats.blocks import Column
+from omniloader.stats.columnwise import reduce_columns
 from omniloader.stats.moments import Moments
 from omniloader.stats.quantiles import Quartiles
 
 NONFINITE = ("raise", "skip")
 _CHUNK = 1 << 18  # values worked on at once: 1 MiB of float32, within the cache
-_MAX_WAITING = 1024  # a tensor is half a kilobyte, however few its numbers
+_MAX_WAITING = 1024  # an array is a hundred bytes, however few its numbers
 _NARROW = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -74,8 +76,8 @@ class FeatureAccumulator:
         self._moments = Moments(0)
         self._quartiles = Quartiles(0, options.memory_budget)
         # Rows of small samples wait here, by copy, until they are worth a pass.
-        self._waiting: list[Tensor] = []
-        self._rows_waiting = 0
+        self._waiting: list[npt.NDArray[Any]] = []
+        self._values_waiting = 0
 
     def add(self, column: Column) -> None:
         """Add the valid steps of n samples.
@@ -115,30 +117,29 @@ class FeatureAccumulator:
 
     def _add_steps(self, steps: Tensor, start: int, column: Column) -> None:
         rows = self._as_rows(steps)
-        low, high = rows.amin(0), rows.amax(0)
+        low, high = _bounds(rows)
         # A minimum or maximum is NaN or infinite exactly when a value is: no pass of its own.
-        if not bool((torch.isfinite(low) & torch.isfinite(high)).all()):
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
             steps = self._finite(steps, start, column)
             if not len(steps):
                 return
             rows = self._as_rows(steps)
-            low, high = rows.amin(0), rows.amax(0)
+            low, high = _bounds(rows)
         self.count += len(steps)
-        self._moments.bound(low, high)
-        if rows.numel() >= _CHUNK // 2:
-            self._take(rows)
+        if rows.size >= _CHUNK // 8:
+            self._take(rows, low, high)
             return
-        self._waiting.append(rows.clone())
-        self._rows_waiting += len(rows)
-        if self._rows_waiting * self._width >= _CHUNK or len(self._waiting) >= _MAX_WAITING:
+        self._waiting.append(rows.copy())
+        self._values_waiting += rows.size
+        if self._values_waiting >= _CHUNK or len(self._waiting) >= _MAX_WAITING:
             self._flush()
 
-    def _as_rows(self, steps: Tensor) -> Tensor:
+    def _as_rows(self, steps: Tensor) -> npt.NDArray[Any]:
         """Steps as rows ``(n, F)`` of float32 or float64."""
         wide = steps.to(torch.float32 if steps.dtype in _NARROW else torch.float64)
         if self._by_channel:
-            return wide.movedim(1, -1).reshape(-1, self._width)
-        return wide.reshape(-1, self._width)
+            wide = wide.movedim(1, -1)
+        return wide.reshape(-1, self._width).contiguous().numpy()
 
     def _finite(self, steps: Tensor, start: int, column: Column) -> Tensor:
         good = torch.isfinite(steps).flatten(1).all(1) if steps.ndim > 1 else torch.isfinite(steps)
@@ -152,20 +153,20 @@ class FeatureAccumulator:
         self.skipped += len(bad)
         return steps[good]
 
-    def _take(self, rows: Tensor) -> None:
-        self._moments.update(rows)
+    def _take(self, rows: npt.NDArray[Any], low: npt.NDArray[Any], high: npt.NDArray[Any]) -> None:
+        self._moments.update(rows, low, high)
         if self.options.quartiles:
             try:
-                self._quartiles.update(rows.numpy())
+                self._quartiles.update(rows)
             except StatsError as problem:
                 raise StatsError(f"'{self.key}': {problem}") from None
 
     def _flush(self) -> None:
         if self._waiting:
-            # Joining float32 with float64 widens, as numpy.concatenate would.
-            rows = torch.cat(self._waiting)
-            self._waiting, self._rows_waiting = [], 0
-            self._take(rows)
+            # Joining float32 with float64 widens.
+            rows = np.concatenate(self._waiting)
+            self._waiting, self._values_waiting = [], 0
+            self._take(rows, *_bounds(rows))
 
     def merge(self, other: FeatureAccumulator) -> None:
         """Add what another accumulator of the same key and options has seen.
@@ -235,3 +236,8 @@ class FeatureAccumulator:
             "quantiles": self._quartiles.method if self.options.quartiles else None,
             "rank_error": self._quartiles.rank_error(),
         }
+
+
+def _bounds(rows: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Minimum and maximum of each column."""
+    return reduce_columns(np.minimum, rows), reduce_columns(np.maximum, rows)

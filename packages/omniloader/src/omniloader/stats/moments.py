@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
 from omniloader._types import FloatArray
+from omniloader.stats.columnwise import centre, reduce_columns
 
 # A block of 2**17 float64 numbers is 1 MiB: converted, centred and squared within the cache.
 _BLOCK = 1 << 17
@@ -30,15 +32,19 @@ class Moments:
         self.low: FloatArray = np.full(width, np.inf)
         self.high: FloatArray = np.full(width, -np.inf)
 
-    def bound(self, low: Tensor, high: Tensor) -> None:
-        """Widen minimum and maximum to those of rows that :meth:`update` gets, each ``(F,)``."""
-        self.low = np.minimum(self.low, low.to(torch.float64).numpy())
-        self.high = np.maximum(self.high, high.to(torch.float64).numpy())
+    def update(self, rows: npt.NDArray[Any], low: npt.NDArray[Any], high: npt.NDArray[Any]) -> None:
+        """Add rows.
 
-    def update(self, rows: Tensor) -> None:
-        """Add finite float rows ``(n, F)``, n at least 1."""
-        for block in torch.split(rows, max(1, _BLOCK // rows.shape[1])):
-            self._join(*_of_block(block.to(torch.float64)))
+        Args:
+            rows: Finite float32 or float64 ``(n, F)``, C-contiguous, n at least 1.
+            low: Minimum of each column, ``(F,)``.
+            high: Maximum of each column.
+        """
+        self.low = np.minimum(self.low, low)
+        self.high = np.maximum(self.high, high)
+        step = max(1, _BLOCK // rows.shape[1])
+        for start in range(0, len(rows), step):
+            self._join(*_of_block(rows[start : start + step].astype(np.float64)))
 
     def merge(self, other: Moments) -> None:
         """Add what another accumulator has seen."""
@@ -61,12 +67,10 @@ class Moments:
         return np.asarray(np.sqrt(self.squares / self.count))
 
 
-def _of_block(block: Tensor) -> tuple[int, FloatArray, FloatArray]:
-    """Count, mean and squared deviations; sums as products with ones, 5x faster than sum(0)."""
-    count = block.shape[0]
-    ones = torch.ones(1, count, dtype=torch.float64)
-    mean = ones @ block / count
-    centred = block - mean
-    rest = ones @ centred / count  # what rounding of the mean left over
-    squares = ones @ (centred * centred) - count * rest * rest
-    return count, (mean + rest)[0].numpy(), squares.clamp_min_(0.0)[0].numpy()
+def _of_block(block: FloatArray) -> tuple[int, FloatArray, FloatArray]:
+    """Count, mean and squared deviations of rows, which are overwritten."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = reduce_columns(np.add, block) / len(block)
+        centre(block, mean)
+        np.multiply(block, block, out=block)
+        return len(block), mean, reduce_columns(np.add, block)

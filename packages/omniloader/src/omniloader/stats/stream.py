@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from omniloader.masks import mask_name
 from omniloader.schema.batch import UnifiedBatch
 from omniloader.schema.spec import DatasetSchema, UnifiedSchema
 from omniloader.stats.blocks import Column, Where, make_column
+from omniloader.stats.pack import Packer
 
 _FIRST_BATCH = 64
 _MAX_BATCH = 1 << 16
@@ -112,10 +114,32 @@ class BlockReader:
 
     def _of_items(self, items: Iterator[Any], start: int) -> Iterator[Block]:
         batched = isinstance(self.samples, DataLoader) and self.samples.batch_sampler is not None
+        packer = Packer([n for key in self.keys for n in (key, mask_name(key))], self.metadata)
         for item in items:
-            for block in self._of_item(item, start, batched):
+            if isinstance(item, Mapping) and not batched and not _is_batch(item):
+                blocks = self._packed(item, packer, start)
+            else:
+                blocks = itertools.chain(
+                    self._unpacked(packer, start), self._of_item(item, start + packer.size, batched)
+                )
+            for block in blocks:
                 start += block.size
                 yield block
+        yield from self._unpacked(packer, start)
+
+    def _packed(self, sample: Mapping[str, Any], packer: Packer, start: int) -> Iterator[Block]:
+        """Put a sample to those collected; the collected first, or the sample, as a block."""
+        if packer.push(sample):
+            return
+        start += packer.size
+        yield from self._unpacked(packer, start - packer.size)
+        if not packer.push(sample):
+            yield self._single(sample, start)
+
+    def _unpacked(self, packer: Packer, start: int) -> Iterator[Block]:
+        if packer.size:
+            size, names = packer.size, packer.names
+            yield from self._stacked(packer.take(), size, start, names)
 
     def _of_item(self, item: Any, start: int, batched: bool) -> Iterator[Block]:
         """Blocks of what one step of an iteration gave: a sample, or a batch of any form."""
@@ -160,13 +184,15 @@ class BlockReader:
             is_sequence = np.ndim(value) > 1
         return make_column(key, value, mask, where, is_sequence=is_sequence)
 
-    def _stacked(self, held: Mapping[str, Any], size: int, start: int) -> Iterator[Block]:
+    def _stacked(
+        self, held: Mapping[str, Any], size: int, start: int, names: tuple[str, ...] = ()
+    ) -> Iterator[Block]:
         """A block of whole columns; sample by sample where a key is a list (ragged, or missing)."""
         wanted = [name for key in self.keys for name in (key, mask_name(key)) if name in held]
         if any(not isinstance(held[name], np.ndarray | Tensor) for name in wanted):
-            names = [*wanted, *(name for name in self.metadata if name in held)]
+            ours = [*wanted, *(name for name in self.metadata if name in held)]
             for row in range(size):
-                yield self._single({name: held[name][row] for name in names}, start + row)
+                yield self._single({name: held[name][row] for name in ours}, start + row)
             return
         metadata = {name: held[name] for name in self.metadata if name in held}
         where = _namer(start, metadata)
@@ -175,7 +201,7 @@ class BlockReader:
             for key in self.keys
             if key in held
         }
-        yield Block(size, tuple(held), columns, metadata, where)
+        yield Block(size, names or tuple(held), columns, metadata, where)
 
 
 def _rows(column: Any, size: int) -> Any:
@@ -213,13 +239,12 @@ def _namer(start: int, metadata: Mapping[str, Any]) -> Where:
     """Names samples as ``sample 12 of 'faces' (key 'clip_03')``."""
 
     def where(row: int) -> str:
-        index = metadata.get("index")
-        text = f"sample {start + row if index is None else int(index[row])}"
-        dataset, key = metadata.get("dataset"), metadata.get("key")
-        if dataset is not None and dataset[row] is not None:
-            text += f" of '{dataset[row]}'"
-        if key is not None and key[row] is not None:
-            text += f" (key '{key[row]}')"
-        return text
+        index, dataset, key = (
+            None if (column := metadata.get(name)) is None else column[row]
+            for name in ("index", "dataset", "key")
+        )
+        text = f"sample {start + row if index is None else int(index)}"
+        text += "" if dataset is None else f" of '{dataset}'"
+        return text if key is None else f"{text} (key '{key}')"
 
     return where
