@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from markdown_blocks import FENCE, ROOT, blocks_of, refresh, run_page
+from promised import PROMISED
 
 README = ROOT / "README.md"
 PAGES = [README, *sorted(ROOT.glob("packages/*/README.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-WITH_CODE = [page for page in PAGES if any(block.language == "python" for block in blocks_of(page))]
+RUN = {"python", "sh"}
+WITH_CODE = [page for page in PAGES if RUN & {block.language for block in blocks_of(page)}]
 NAMES = [str(page.relative_to(ROOT)) for page in WITH_CODE]
 
 
@@ -35,6 +37,14 @@ def test_the_readme_begins_with_the_two_commands() -> None:
 
 def test_the_readme_holds_a_quickstart_and_a_config() -> None:
     assert {"python", "yaml"} <= {block.language for block in blocks_of(README)}
+
+
+def test_every_promised_module_is_on_an_api_page() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs/api").glob("*.md"))
+    shown = set(re.findall(r"^::: (\S+)$", pages, re.MULTILINE))
+    # A facade's names stand on the page of the module that it takes them from.
+    facades = {"omniloader", "omniloader.cli", "omniloader.introspection", "omniloader.transforms"}
+    assert set(PROMISED) - facades <= shown
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
