@@ -11,6 +11,7 @@ from omniloader.transforms.base import Compose, Draw, Transform
 from omniloader.transforms.batched import BatchTransform, Stack
 from omniloader.transforms.crop import CenterCrop, RandomCrop
 from omniloader.transforms.image import ImageJitter
+from omniloader.transforms.mix import MixupCollator
 from omniloader.transforms.normalize import (
     InstanceNormalize,
     MinMaxNormalize,
@@ -19,6 +20,14 @@ from omniloader.transforms.normalize import (
     RobustNormalize,
 )
 from omniloader.transforms.registry import TRANSFORMS, build_transform
+from omniloader.transforms.stats import (
+    FeatureStats,
+    compute_dataset_stats,
+    compute_feature_stats,
+    compute_stats,
+    load_stats,
+    save_stats,
+)
 
 __all__ = [
     "TRANSFORMS",
@@ -28,10 +37,12 @@ __all__ = [
     "Draw",
     "FeatureDropout",
     "FeatureMasking",
+    "FeatureStats",
     "GaussianNoise",
     "ImageJitter",
     "InstanceNormalize",
     "MinMaxNormalize",
+    "MixupCollator",
     "Normalize",
     "PerDatasetNormalize",
     "RandomCrop",
@@ -41,4 +52,9 @@ __all__ = [
     "TimeWarp",
     "Transform",
     "build_transform",
+    "compute_dataset_stats",
+    "compute_feature_stats",
+    "compute_stats",
+    "load_stats",
+    "save_stats",
 ]

@@ -26,6 +26,7 @@ from omniloader.transforms.normalize import (
     PerDatasetNormalize,
     RobustNormalize,
 )
+from omniloader.transforms.stats import load_stats
 
 TRANSFORMS: dict[str, type[Transform]] = {
     "normalize": Normalize,
@@ -46,6 +47,8 @@ TRANSFORMS: dict[str, type[Transform]] = {
 
 # The assembly gives it; a config cannot.
 _GIVEN = "schema"
+# Options that may be named by the path of their file.
+_FILES = {"stats", "union_stats"}
 
 
 def build_transform(
@@ -60,7 +63,8 @@ def build_transform(
 
     Args:
         spec: A mapping with ``name`` and options, a list of such (a :class:`Compose`, nested as
-            it is), or a transform.
+            it is), or a transform. Figures may be given by path: ``stats_path``,
+            ``union_stats_path``.
         schema: The union schema, so that keys are checked now.
 
     Raises:
@@ -95,6 +99,9 @@ def _make(spec: Mapping[str, Any], path: str) -> Transform:
         )
     cls = TRANSFORMS[name]
     parameters = inspect.signature(cls).parameters
+    for option in _FILES & parameters.keys():
+        if option + "_path" in options:
+            options[option] = load_stats(options.pop(option + "_path"))
     known = [option for option in parameters if option != _GIVEN]
     for option in options:
         if option not in known:
