@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from omniloader.introspection.report import KeyFacts, Report
+from omniloader.introspection.records import Finding, KeyFacts, SourceFacts
 
 _TEXT_WIDTH = 120
 _MAX_CLASSES = 12
 
 
-def as_text(report: Report) -> str:
+class _Tabular(Protocol):
+    """What of a report is shown."""
+
+    @property
+    def sources(self) -> tuple[SourceFacts, ...]: ...
+    @property
+    def union_keys(self) -> list[str]: ...
+    @property
+    def target_keys(self) -> list[str]: ...
+    @property
+    def class_distributions(self) -> dict[str, dict[str, dict[int, int]]]: ...
+    @property
+    def findings(self) -> tuple[Finding, ...]: ...
+
+
+def as_text(report: _Tabular) -> str:
     """The tables as plain text, without colours."""
     console = Console(width=_TEXT_WIDTH, color_system=None, force_terminal=False)
     with console.capture() as capture:
@@ -24,7 +38,7 @@ def as_text(report: Report) -> str:
     return capture.get().rstrip()
 
 
-def render(report: Report) -> RenderableType:
+def render(report: _Tabular) -> RenderableType:
     """Coverage, facts a source and key, class distributions, findings."""
     parts: list[RenderableType] = [_coverage(report), _facts(report)]
     if any(any(targets.values()) for targets in report.class_distributions.values()):
@@ -42,7 +56,7 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _coverage(report: Report) -> Table:
+def _coverage(report: _Tabular) -> Table:
     """One row a source, one column a key: the share of real positions, or a dot."""
     table = _table("Valid share by source and key", "source", "samples")
     for key in report.union_keys:
@@ -58,7 +72,7 @@ def _coverage(report: Report) -> Table:
     return table
 
 
-def _facts(report: Report) -> Table:
+def _facts(report: _Tabular) -> Table:
     title = "What was read: " + ", ".join(
         f"{source.read} of {source.size:,} from '{source.name}'" for source in report.sources
     )
@@ -94,7 +108,7 @@ def _fact_cells(facts: KeyFacts, read: int) -> list[str]:
     ]
 
 
-def _classes(report: Report) -> Table:
+def _classes(report: _Tabular) -> Table:
     table = _table("Classes (over the samples read)", "source", "target", "class: count")
     for name, targets in report.class_distributions.items():
         for key, counts in targets.items():
