@@ -143,6 +143,8 @@ def test_an_adapter_of_the_user() -> None:
     given = {"name": "n", "adapter": "noise", "path": "a", "scale": 2.0, **SCHEMA}
     (source,) = build_sources([given], "/base")
     assert (source.name, source.dataset[0]["audio"].tolist()) == ("n", [2.0, 2.0])
+    register_adapter("toy", lambda width: [{"audio": torch.zeros(3, width)}])
+    assert build_dataset({"adapter": "toy", "width": 4})[0]["audio"].shape == (3, 4)
     with pytest.raises(ConfigError, match=r"dataset\.scal: unknown key, did you mean 'scale'\?"):
         build_dataset({"adapter": "noise", "path": "a", "scal": 1})
 

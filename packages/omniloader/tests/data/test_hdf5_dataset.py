@@ -216,6 +216,8 @@ def test_enumerations_are_their_numbers(tmp_path: Path) -> None:
         ({"data": np.array([b"a", b"bc"])}, ["a", "bc"]),
         ({"data": [["a"], ["b"]]}, [["a"], ["b"]]),
         ({"shape": (0,), "dtype": h5py.string_dtype()}, []),
+        ({"shape": (2,), "dtype": h5py.string_dtype()}, ["", ""]),
+        ({"shape": (2, 0), "dtype": "S4"}, [[], []]),
     ],
 )
 @pytest.mark.parametrize("cache_size", [0, 1])
@@ -342,6 +344,14 @@ def test_links_that_lead_nowhere_are_named(path: Path) -> None:
         data[2]
     with pytest.raises(SourceError, match="link 'audio_b' leads nowhere"):
         HDF5Dataset(path, "train", keys=["audio", "audio_b"])[1]
+
+
+def test_a_link_into_a_file_of_another_kind_is_named(path: Path) -> None:
+    (path.parent / "text.h5").write_text("hello")
+    with h5py.File(path, "a") as file:
+        file["train/a/other"] = h5py.ExternalLink("text.h5", "/x")
+    with pytest.raises(SourceError, match=r"sample 'train/a': .*'other'.*file signature not found"):
+        HDF5Dataset(path, "train")
 
 
 def test_arrays_in_place_of_sample_groups_are_refused(tmp_path: Path) -> None:

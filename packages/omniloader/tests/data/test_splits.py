@@ -113,6 +113,11 @@ def test_products_that_floats_miss_are_whole() -> None:
     assert sizes(split_indices(100, (0.29, 0.71), names=("a", "b"))) == [29, 71]
 
 
+def test_nothing_splits_into_nothing() -> None:
+    empty = {"train": [], "valid": [], "test": []}
+    assert split_indices(0, stratify=[]) == split_indices(0, groups=[]) == split_indices(0) == empty
+
+
 def test_seed_decides_and_the_order_is_the_same_everywhere() -> None:
     assert split_indices(12, seed=3) == {
         "train": [0, 2, 3, 4, 5, 6, 7, 8, 10, 11],

@@ -102,15 +102,14 @@ def _node(group: h5g.GroupID, key: bytes, where: str) -> object | None:
 def _value(node: h5d.DatasetID, where: str) -> Stored:
     try:
         dtype = node.dtype
-        if h5py.check_string_dtype(dtype) is not None:
-            return decoded(h5py.Dataset(node)[()], where)
-        if dtype.kind not in "biufc":
+        is_text = h5py.check_string_dtype(dtype) is not None
+        if not is_text and dtype.kind not in "biufc":
             raise SampleError(
                 f"{where}: values must be numbers, bool or text, got {_type_name(dtype)}; "
                 "store each part as a plain array of its own"
             )
         # In the machine's byte order: HDF5 swaps while it reads.
-        array = np.empty(node.shape, dtype.newbyteorder("="))
+        array = np.empty(node.shape, dtype if is_text else dtype.newbyteorder("="))
         if array.size:
             node.read(h5s.ALL, h5s.ALL, array)
     except SampleError:
@@ -120,7 +119,7 @@ def _value(node: h5d.DatasetID, where: str) -> Stored:
             f"{where}: cannot be read ({_cause(error)}); the file is damaged, or made with a "
             "filter or type that this HDF5 lacks"
         ) from error
-    return storable(array, where)
+    return decoded(array, where) if is_text else storable(array, where)
 
 
 def _type_name(dtype: np.dtype[np.void] | np.dtype[np.object_]) -> str:

@@ -17,9 +17,18 @@ _VERSION = 1
 
 
 class SplitInfo(dict[str, list[int]]):
-    """Split name to indices, with the ``meta`` that was saved beside them."""
+    """Split name to indices, with the ``meta`` that was saved beside them.
 
-    meta: dict[str, Any]
+    Args:
+        splits: Name to sorted indices.
+        meta: What the split was made from.
+    """
+
+    def __init__(
+        self, splits: Mapping[str, list[int]], meta: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(splits)
+        self.meta = dict(meta or {})
 
 
 def save_split_info(
@@ -76,9 +85,7 @@ def load_split_info(path: PathLike) -> SplitInfo:
         raise ConfigError(
             f"'{source}' has version {document.get('version')!r}, this package reads {_VERSION}"
         )
-    info = SplitInfo(_checked(document["splits"], f"'{source}'"))
-    info.meta = document.get("meta") or {}
-    return info
+    return SplitInfo(_checked(document["splits"], f"'{source}'"), document.get("meta"))
 
 
 def _checked(splits: Mapping[str, Sequence[int]], where: str) -> dict[str, list[int]]:
