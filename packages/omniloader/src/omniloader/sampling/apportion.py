@@ -1,12 +1,10 @@
-"""Whole numbers from shares: exact counts, and running counts that never step back."""
+"""Whole numbers of draws from shares of sources."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from omniloader._types import FloatArray, IntArray
 
@@ -45,74 +43,6 @@ def largest_remainder(weights: FloatArray | Sequence[float], total: int) -> IntA
     else:  # only where floats cannot tell the quotas of a huge total apart
         counts[int(np.argmax(counts))] += missing
     return np.asarray(counts, dtype=np.int64)
-
-
-class RunningCounts:
-    """How many of the first p draws belong to each source, for any p.
-
-    Each split of a binary tree over the sources rounds the running count of its lighter side; the
-    heavier side takes the rest. So at every p the counts sum to p, no count ever steps back, and
-    each stays close to its share of p. Built like a Huffman code: heavy sources are split
-    off first, where the error is least.
-
-    Args:
-        counts: Number of draws of each source at the end, int64 ``(S,)``.
-        phases: Where within its period each split rounds up, ``(S,)`` in [0, 1); 0.5 rounds
-            to the nearest.
-    """
-
-    def __init__(self, counts: IntArray, phases: FloatArray | None = None) -> None:
-        self.counts = np.asarray(counts, dtype=np.int64)
-        self.total = int(self.counts.sum())
-        self._splits = _splits(self.counts, phases)
-
-    def at(self, positions: IntArray) -> IntArray:
-        """Draws of each source before each position.
-
-        Args:
-            positions: int64 ``(n,)``, each in ``[0, total]``.
-
-        Returns:
-            int64 ``(n, S)`` whose rows sum to the positions.
-        """
-        nodes: dict[int, npt.NDArray[np.int64]] = {-1: np.asarray(positions, dtype=np.int64)}
-        out = np.zeros((len(positions), len(self.counts)), dtype=np.int64)
-        for parent, light, heavy, ratio, phase in self._splits:
-            whole = nodes.pop(parent)
-            part = np.floor(whole * ratio + phase).astype(np.int64)
-            nodes[light], nodes[heavy] = part, whole - part
-        # What is left are leaves; a single source has no split at all.
-        for node, values in nodes.items():
-            out[:, self._only if node == -1 else node] = values
-        return out
-
-    @property
-    def _only(self) -> int:
-        return int(np.argmax(self.counts))
-
-
-def _splits(
-    counts: IntArray, phases: FloatArray | None
-) -> list[tuple[int, int, int, float, float]]:
-    """From the root down: (node, lighter child, heavier child, share of the lighter, phase).
-
-    Nodes are numbers of sources, then inner nodes; the root is -1.
-    """
-    heap = [(int(count), number) for number, count in enumerate(counts) if count > 0]
-    heapq.heapify(heap)
-    merged: list[tuple[int, int, int, float, float]] = []
-    inner = len(counts)
-    while len(heap) > 1:
-        light, heavy = heapq.heappop(heap), heapq.heappop(heap)
-        together = light[0] + heavy[0]
-        phase = 0.5 if phases is None else float(phases[len(merged)])
-        # Away from 0 and 1, so that the last position gives exactly the whole count.
-        phase = min(max(phase, 1e-3), 1 - 1e-3)
-        node = inner if heap else -1
-        merged.append((node, light[1], heavy[1], light[0] / together, phase))
-        heapq.heappush(heap, (together, node))
-        inner += 1
-    return merged[::-1]
 
 
 def tempered(sizes: Sequence[int], temperature: float) -> FloatArray:

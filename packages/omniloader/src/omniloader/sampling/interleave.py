@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from omniloader._types import IntArray
-from omniloader.sampling.apportion import RunningCounts
+from omniloader.sampling.running import Counts, RunningCounts, SteadyCounts
 from omniloader.utils.seeding import derive_keys, derive_seed, mix64, uniform
 
 WINDOW = 64
@@ -63,31 +63,60 @@ class Cyclic:
         return out
 
 
+class Sequential:
+    """The sources one after another: ``A A B B B``.
+
+    Args:
+        counts: Draws of each source, int64 ``(S,)``.
+    """
+
+    def __init__(self, counts: IntArray) -> None:
+        self._counts = np.asarray(counts, dtype=np.int64)
+        self._ends = np.cumsum(self._counts)
+
+    def __len__(self) -> int:
+        return int(self._counts.sum())
+
+    def locate(self, positions: IntArray) -> tuple[IntArray, IntArray]:
+        """Source and number of the draw within it, at each position."""
+        source = np.searchsorted(self._ends, positions, side="right").astype(np.int64)
+        return source, positions - (self._ends - self._counts)[source]
+
+    def drawn(self, position: int) -> IntArray:
+        """Draws of each source before a position, int64 ``(S,)``."""
+        before = np.maximum(position - (self._ends - self._counts), 0)
+        return np.asarray(np.minimum(before, self._counts), dtype=np.int64)
+
+
 class Shuffled:
     """The sources in random order, every window holding its share of each.
 
     Window w of ``window`` positions holds the difference of two running counts
-    (:class:`~omniloader.sampling.apportion.RunningCounts`) of each source, shuffled. So a source
+    (:class:`~omniloader.sampling.running.RunningCounts`) of each source, shuffled. So a source
     that is drawn several times over comes round evenly, and any position costs one window.
 
     Args:
         counts: Draws of each source in the epoch, int64 ``(S,)``.
         seed: From :func:`~omniloader.utils.seeding.derive_seed`.
         window: Positions shuffled together.
-        nearest: Round running counts to the nearest, so that they stay closest to the shares;
-            False rounds at random places, so that a rare source may come anywhere.
+        steady: Keep running counts within one draw of the shares
+            (:class:`~omniloader.sampling.running.SteadyCounts`). False rounds at random places,
+            so that a rare source may come anywhere.
     """
 
     def __init__(
-        self, counts: IntArray, seed: int, window: int = WINDOW, nearest: bool = False
+        self, counts: IntArray, seed: int, window: int = WINDOW, steady: bool = False
     ) -> None:
         self._counts = np.asarray(counts, dtype=np.int64)
         self._total = int(self._counts.sum())
         self._window = window
         self._seed = derive_seed(seed, "order")
         self._active = np.flatnonzero(self._counts)
-        phases = uniform(derive_keys(derive_seed(seed, "phase"), np.arange(len(self._active))), 0)
-        self._running = RunningCounts(self._counts[self._active], None if nearest else phases)
+        active = self._counts[self._active]
+        phases = uniform(derive_keys(derive_seed(seed, "phase"), np.arange(len(active))), 0)
+        self._running: Counts = (
+            SteadyCounts(active, window) if steady else RunningCounts(active, phases)
+        )
 
     def __len__(self) -> int:
         return self._total

@@ -14,6 +14,7 @@ from omniloader.errors import PlanError
 from omniloader.sampling.checks import checked_epoch, checked_names, checked_whole, per_source
 from omniloader.sampling.interleave import Interleave, Shuffled
 from omniloader.sampling.plan import EpochPlan
+from omniloader.sampling.streams import Stream
 from omniloader.sampling.subsamplers import IndexPool, SubsampleConfig
 from omniloader.utils.seeding import derive_seed
 
@@ -110,7 +111,7 @@ class MixingStrategy(ABC):
         seed = derive_seed(self.seed, "interleave", epoch)
         if window is None:
             return Shuffled(counts, seed)
-        return Shuffled(counts, seed, window, nearest=True)
+        return Shuffled(counts, seed, window, steady=True)
 
     def target_counts(self, epoch: int = 0) -> list[int]:
         """Number of draws of each source in an epoch; they sum to ``len(self)`` exactly.
@@ -131,12 +132,16 @@ class MixingStrategy(ABC):
         """
         epoch = checked_epoch(epoch)
         counts = self._counts(epoch)
+        streams = self._streams(counts, epoch)
+        return EpochPlan(self._interleave(counts, epoch, window), streams, self._starts, epoch)
+
+    def _streams(self, counts: IntArray, epoch: int) -> dict[int, Stream]:
+        """The draws within each source that takes part."""
         before = self._drawn_before(epoch)
-        streams = {
+        return {
             number: self._pools[number].stream(int(counts[number]), epoch, int(before[number]))
             for number in np.flatnonzero(counts).tolist()
         }
-        return EpochPlan(self._interleave(counts, epoch, window), streams, self._starts, epoch)
 
     def _drawn_before(self, epoch: int) -> IntArray:
         """Draws of each source in all epochs before; only streams that go on ask for it."""

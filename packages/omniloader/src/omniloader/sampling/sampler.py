@@ -94,9 +94,13 @@ class OmniSampler(Sampler[DrawIndex]):
         while first < count:
             stop = min(first + block, count)
             index, visit = plan[self.shard.positions(first, stop, start, len(plan))]
-            for pair in zip(index.tolist(), visit.tolist(), strict=True):
-                cursor.done += 1
-                yield DrawIndex(pair[0], epoch, pair[1])
+            for done, pair in enumerate(
+                zip(index.tolist(), visit.tolist(), strict=True), first + 1
+            ):
+                draw = int.__new__(DrawIndex, pair[0])
+                draw.epoch, draw.visit = epoch, pair[1]
+                cursor.done = done
+                yield draw
             first, block = stop, min(2 * block, _LARGEST_BLOCK)
 
     def state_dict(self, consumed: int | None = None) -> State:

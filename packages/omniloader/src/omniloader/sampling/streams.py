@@ -22,6 +22,14 @@ class Stream(Protocol):
         ...
 
 
+class InOrder:
+    """Every sample once, as they stand."""
+
+    def take(self, draws: IntArray) -> tuple[IntArray, IntArray]:
+        """Local indices and visits of the draws with these numbers."""
+        return draws, np.zeros_like(draws)
+
+
 class Passes:
     """Without replacement: one keyed permutation after another.
 
@@ -112,8 +120,8 @@ class Systematic:
     def _draw_all(self) -> tuple[_Table, _Table]:
         size, count = len(self._weights), self._count
         order = self._line()
-        line: FloatArray = np.cumsum(self._weights[order])
-        cumulative = line * np.float64(count / line[-1])
+        cumulative = np.cumsum(self._weights[order])
+        cumulative *= count / cumulative[-1]
         start = float(uniform(derive_keys(self._seed, 0), 0))
         small = np.dtype(np.int32 if max(size, count) < 2**31 else np.int64)
         picked = order[search(cumulative, np.arange(count) + start)].astype(small)
@@ -131,7 +139,7 @@ class Systematic:
         return order[np.argsort(place[self._groups[order]], kind="stable")]
 
 
-def search(cumulative: FloatArray, points: FloatArray) -> IntArray:
+def search(cumulative: npt.NDArray[np.floating], points: npt.NDArray[np.floating]) -> IntArray:
     """The row whose stretch of the line holds each point; never a row of no length."""
     last = int(np.searchsorted(cumulative, cumulative[-1], side="left"))
     found = np.searchsorted(cumulative, points, side="right")
