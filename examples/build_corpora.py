@@ -87,11 +87,7 @@ def _windows(g: np.ndarray, first_row: int, hop: int) -> Iterator[tuple[str, Sam
         window = steps[start : start + WINDOW]
         yield (
             f"step-{offset + start:04d}",
-            {
-                "acceleration": window[:, :3],
-                "leg_acceleration": window[:, 3:],
-                "start_s": np.float64((offset + start) / SHARED_HZ),
-            },
+            {"acceleration": window[:, :3], "leg_acceleration": window[:, 3:]},
         )
 
 

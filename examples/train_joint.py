@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import torch
 from joint_model import Batch, JointModel, Task, joint_loss
+from rich import box
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -36,8 +37,8 @@ TASKS = {
 CLEAR = 0.02  # a difference of test scores below this is called none
 
 READING = (
-    f"Joint training is said to help or hurt where every seed agrees and the mean test score moves "
-    f"by {CLEAR} or more. One joint model stands in for four."
+    f"Constant: class 0, or the training mean. Helps or hurts: all seeds agree, and the mean test "
+    f"score moves by {CLEAR} or more. The joint model is one in place of four."
 )
 
 Predictor = Callable[[Batch], Mapping[str, Tensor]]
@@ -170,11 +171,11 @@ def verdict(own: Mapping[str, Sequence[Scores]]) -> str:
     """What joint training did to a task: all seeds must agree, and the mean must be clear."""
     single, joint = ([s.main for s in own[f"{kind} test"]] for kind in ("single", "joint"))
     if max(*single, *joint) <= own["constant test"][0].main:
-        return "neither beats a constant guess"
+        return "no better than a guess"
     gains = [j - s for s, j in zip(single, joint, strict=True)]
     mean = statistics.fmean(gains)
     if abs(mean) < CLEAR or min(gains) * max(gains) <= 0:
-        return f"no clear difference ({mean:+.3f})"
+        return f"no clear change ({mean:+.3f})"
     return f"[green]helps ({mean:+.3f})[/]" if mean > 0 else f"[red]hurts ({mean:+.3f})[/]"
 
 
@@ -182,10 +183,10 @@ def mix_table(config: OmniConfig) -> Table:
     """What is mixed."""
     omni = config.build_loader(training=True)
     drawn = mixed(config)
-    table = Table(title="The mix", title_justify="left")
+    table = Table(title="The mix", title_justify="left", box=box.SIMPLE_HEAD)
     for heading in ("corpus", "features", "target"):
-        table.add_column(heading)
-    for heading in ("training samples", "drawn an epoch"):
+        table.add_column(heading, no_wrap=heading != "features")
+    for heading in ("samples", "an epoch\ndraws"):
         table.add_column(heading, justify="right")
     for source in omni.sources:
         roles = (source.schema.features, source.schema.targets)
@@ -196,21 +197,19 @@ def mix_table(config: OmniConfig) -> Table:
 
 
 def result_table(results: Results) -> Table:
-    """Scores, mean over seeds, and what they say."""
-    table = Table(title="Scores, mean over seeds", title_justify="left")
+    """Scores, mean over seeds."""
+    table = Table(title="Scores, mean over seeds", title_justify="left", box=box.SIMPLE_HEAD)
     columns = ("constant test", "single valid", "joint valid", "single test", "joint test")
-    for heading in ("task", "score", *columns, "joint training"):
-        table.add_column(heading, justify="right" if heading in columns else "left")
+    table.add_column("task", no_wrap=True)
+    table.add_column("score", no_wrap=True)
+    for heading in columns:
+        table.add_column(heading.replace(" ", "\n"), justify="right", no_wrap=True)
     for corpus, task in TASKS.items():
         own = results[corpus]
         for field, label in enumerate(("macro-F1", "accuracy") if task.classes else ("R²", "r")):
             means = [statistics.fmean(scores[field] for scores in own[c]) for c in columns]
             texts = ["–" if math.isnan(mean) else f"{mean:.3f}" for mean in means]
-            table.add_row(
-                *("", label) if field else (task.target, label),
-                *texts,
-                "" if field else verdict(own),
-            )
+            table.add_row("" if field else task.target, label, *texts)
     return table
 
 
@@ -228,7 +227,9 @@ def main() -> None:
     with Progress(console=console, transient=True) as progress:
         results = compare(config, range(options.seeds), options.epochs, progress)
     console.print(result_table(results))
-    console.print(READING)
+    for corpus, task in TASKS.items():
+        console.print(f"  Joint training, {task.target}: {verdict(results[corpus])}")
+    console.print(f"\n{READING}")
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "joint_training.json"
     path.write_text(json.dumps(results, indent=1) + "\n")
