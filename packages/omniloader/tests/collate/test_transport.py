@@ -1,13 +1,18 @@
+import gc
+import os
 import pickle
+import signal
+from pathlib import Path
 
 import pytest
 import torch
 from mixes import assert_same_batch, quickstart
 from torch.utils.data import DataLoader
 
-from omniloader.collate import unified_collate
+from omniloader.collate import transport, unified_collate
 from omniloader.collate.transport import PackedBatch, pack
 from omniloader.loader import OmniLoader
+from omniloader.schema.spec import DatasetSchema, TensorSpec
 from omniloader.utils.seeding import seed_worker
 
 
@@ -27,7 +32,7 @@ def test_a_packed_batch_arrives_as_a_plain_dict_with_the_same_bits() -> None:
     assert torch.equal(arrived.pop("sparse").to_dense(), torch.eye(2))
     batch.pop("sparse")
     assert_same_batch(arrived, batch)
-    assert arrived["x"].untyped_storage().data_ptr() == arrived["flag"].untyped_storage().data_ptr()
+    arrived["x"].add_(1.0)
 
 
 def test_a_batch_without_tensors_travels_too() -> None:
@@ -52,3 +57,104 @@ def test_the_trainer_gets_plain_dicts_it_may_keep_and_write(workers: int) -> Non
     again = list(loader)
     for before, after in zip(kept, again, strict=True):
         assert torch.equal(before["video"], after["video"] + 1.0)
+
+
+def test_a_large_batch_outside_of_a_ring_travels_in_one_shared_block() -> None:
+    batch = {"x": torch.arange(100_000), "y": torch.ones(3, 3), "key": ["a"] * 3}
+    arrived = pickle.loads(pickle.dumps(pack(batch)))  # noqa: S301 - our own batch
+    assert_same_batch(arrived, batch)
+
+
+def test_without_shared_memory_it_is_sent_through_the_pipe_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport, "shared_bytes", lambda nbytes: None)
+    batch = {"x": torch.arange(100_000)}
+    with pytest.warns(RuntimeWarning, match="too little shared memory for a batch of 800000 bytes"):
+        message = pickle.dumps(pack(batch))
+    arrived = pickle.loads(message)  # noqa: S301 - our own batch
+    assert_same_batch(arrived, batch)
+    arrived["x"].add_(1)
+
+
+BIG = DatasetSchema(
+    [TensorSpec("x", feature_dim=512, time_dim=32)], [TensorSpec("y", dtype=torch.int64)]
+)
+
+
+class Numbered:
+    """Sample i is filled with i."""
+
+    def __len__(self) -> int:
+        return 400
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        return {"x": torch.full((32, 512), float(index)), "y": torch.tensor(index)}
+
+
+def numbered_loader(workers: int, method: str = "fork", **knobs: object) -> DataLoader[object]:
+    return DataLoader(
+        OmniLoader([Numbered()], [BIG]),
+        batch_size=20,
+        num_workers=workers,
+        multiprocessing_context=method,
+        collate_fn=unified_collate,
+        worker_init_fn=seed_worker,
+        **knobs,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_consumer_that_keeps_every_batch_finds_them_unchanged(method: str) -> None:
+    kept = list(numbered_loader(2, method))
+    for number, batch in enumerate(kept):
+        first = 20 * number
+        assert batch["y"].tolist() == list(range(first, first + 20))
+        assert torch.equal(batch["x"][:, 31, 511], batch["y"].float())
+        assert torch.equal(batch["x"][:, 0, 0], batch["y"].float())
+
+
+def test_blocks_are_used_again_and_never_while_a_view_lives() -> None:
+    loader = numbered_loader(1, persistent_workers=True)
+    places, rows = set(), []
+    for _ in range(3):
+        for batch in loader:
+            places.add(batch["x"].data_ptr())
+            rows.append(batch["x"][3, 5] if len(rows) < 4 else None)
+            batch["x"].neg_()  # what a consumer writes must not show in a later batch
+            del batch
+    assert len(places) < 60
+    for number, row in enumerate(rows[:4]):
+        assert bool((row == -(20.0 * number + 3)).all())
+    check = [batch["x"][:, 7, 7].tolist() for batch in loader]
+    assert check == [[float(i) for i in range(20 * n, 20 * n + 20)] for n in range(20)]
+
+
+def test_an_early_stop_gives_blocks_back() -> None:
+    loader = numbered_loader(2, persistent_workers=True)
+    for _ in range(4):
+        for number, batch in enumerate(loader):
+            assert batch["y"][0] == 20 * number
+            if number == 2:
+                break
+    assert [int(batch["y"][0]) for batch in loader] == list(range(0, 400, 20))
+
+
+def shared_files() -> set[Path]:
+    """What lies in shared memory under a name."""
+    return set(Path("/dev/shm").glob("*"))
+
+
+def test_a_killed_worker_is_an_error_and_leaves_nothing_behind() -> None:
+    before = shared_files()
+    loader = numbered_loader(2)
+    stream = iter(loader)
+    held = next(stream)
+    for worker in stream._workers:
+        os.kill(worker.pid, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="DataLoader worker"):
+        list(stream)
+    assert torch.equal(held["x"][:, 0, 0], held["y"].float())
+    del stream, held
+    gc.collect()
+    assert shared_files() <= before

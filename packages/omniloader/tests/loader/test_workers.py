@@ -121,6 +121,8 @@ def test_an_error_in_a_worker_names_the_sample(workers: int) -> None:
         list(loader)
 
 
+# A forked worker inherits "warnings are errors"; here the warning is expected.
+@pytest.mark.filterwarnings("default::RuntimeWarning")
 def test_masked_faults_are_counted_over_all_workers() -> None:
     schema = DatasetSchema([TensorSpec("x", feature_dim=2)])
     omni = OmniLoader([Broken(), Broken()], [schema] * 2, names=["a", "b"], on_error="mask")

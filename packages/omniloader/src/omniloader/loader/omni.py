@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -210,13 +210,10 @@ class OmniLoader(Dataset[Sample]):
         numbers = np.searchsorted(self._starts, flat, side="right") - 1
         locals_ = flat - self._starts[numbers]
         metadata = {name: [None] * len(flat) for name in (*METADATA_KEYS, *self.metadata)}
-        contributions: list[SourceRows] = []
-        for number in np.unique(numbers).tolist():
-            rows = np.flatnonzero(numbers == number)
-            for epoch in np.unique(epochs[rows]).tolist():
-                part = rows[epochs[rows] == epoch]
-                reader = self._readers[number]
-                contributions.append(reader.read_rows(part, locals_[part], epoch, metadata))
+        contributions: list[SourceRows] = [
+            self._readers[number].read_rows(rows, locals_[rows], epoch, metadata)
+            for number, epoch, rows in _groups(numbers, epochs)
+        ]
         values, lengths = assemble(self.schema, len(flat), contributions, self.pad_features)
         columns = (flat, numbers, epochs, visits)
         origin = {
@@ -330,6 +327,15 @@ class OmniLoader(Dataset[Sample]):
             f"{name}: {size}" for name, size in zip(self.names, self.dataset_sizes, strict=True)
         )
         return f"OmniLoader({parts}; {self.schema!r})"
+
+
+def _groups(numbers: IntArray, epochs: IntArray) -> Iterator[tuple[int, int, IntArray]]:
+    """Rows of a batch by (number of the source, epoch); nearly always there is one epoch."""
+    order = np.lexsort((epochs, numbers))
+    changes = (np.diff(numbers[order]) != 0) | (np.diff(epochs[order]) != 0)
+    for rows in np.split(order, np.flatnonzero(changes) + 1):
+        if len(rows):
+            yield int(numbers[rows[0]]), int(epochs[rows[0]]), rows
 
 
 def _covering(schema: UnifiedSchema, union: UnifiedSchema) -> UnifiedSchema:

@@ -130,14 +130,15 @@ class SourceReader:
     def _fill_metadata(
         self, out: list[Any], name: str, column: Column | None, rows: list[int], locals_: list[int]
     ) -> None:
-        if column is None and name in ("dataset", "subset"):
-            constant = self._metadatum(name, None, 0)
-            for row in rows:
-                out[row] = constant
-            return
-        given = [None] * len(rows) if column is None else _as_list(column)
-        for row, local, item in zip(rows, locals_, given, strict=True):
-            out[row] = self._metadatum(name, item, local)
+        if column is not None:
+            own = _as_list(column)
+            items = [self._metadatum(name, *pair) for pair in zip(own, locals_, strict=True)]
+        elif name == "key":
+            items = [self._metadatum(name, None, local) for local in locals_]
+        else:
+            items = [self._metadatum(name, None, 0)] * len(rows)
+        for row, item in zip(rows, items, strict=True):
+            out[row] = item
 
     def _read_columns(self, locals_: IntArray) -> Mapping[str, Column]:
         read_batch = getattr(self._source.dataset, "read_batch", None)

@@ -3,32 +3,23 @@
 Filling fresh memory is slow, because the kernel maps it page by page; the same batch written
 into memory that was used before takes a third of the time. So large blocks are used again, once
 nobody holds them: a block is a NumPy array, every tensor of a batch is a view that keeps a
-reference to it, and its reference count tells when the last one is gone.
+reference to it, and its reference count tells when the last one is gone. In a worker the block
+lies in shared memory, so that the batch need not be copied to be sent.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from torch.utils.data import get_worker_info
 
-Block: TypeAlias = npt.NDArray[np.uint8]
+from omniloader.schema.ring import IDLE, Bytes, WorkerRing, references
 
 # Small blocks come from the allocator's own warm memory; pooling them gains nothing.
 _POOL_FROM = 1 << 20
 _POOL_BLOCKS = 8
 _POOL_BYTES = 512 << 20
-
-
-def _references(blocks: list[Block], position: int) -> int:
-    return sys.getrefcount(blocks[position])
-
-
-# What an idle block counts differs between versions of Python, so it is measured.
-_IDLE = _references([np.empty(1, dtype=np.uint8)], 0)
 
 
 class BlockPool:
@@ -40,12 +31,12 @@ class BlockPool:
     """
 
     def __init__(self, max_blocks: int = _POOL_BLOCKS, max_bytes: int = _POOL_BYTES) -> None:
-        self._blocks: list[Block] = []
+        self._blocks: list[Bytes] = []
         self._lock = threading.Lock()
         self._max_blocks = max_blocks
         self._max_bytes = max_bytes
 
-    def take(self, nbytes: int) -> Block:
+    def take(self, nbytes: int) -> Bytes:
         """A block of at least ``nbytes``, its content undefined; give it back by forgetting it."""
         if nbytes < _POOL_FROM:
             return np.empty(nbytes, dtype=np.uint8)
@@ -53,29 +44,36 @@ class BlockPool:
             for position in range(len(self._blocks)):
                 # A much larger block would stay held for a small batch.
                 fits = nbytes <= self._blocks[position].nbytes <= 2 * nbytes
-                if fits and _references(self._blocks, position) == _IDLE:
+                if fits and references(self._blocks, position) == IDLE:
                     return self._blocks[position]
             block = np.empty(nbytes, dtype=np.uint8)
             self._keep(block)
             return block
 
-    def _keep(self, block: Block) -> None:
+    def _keep(self, block: Bytes) -> None:
         self._blocks.append(block)
         held = sum(one.nbytes for one in self._blocks)
         # Oldest first; a block in use lives on with its batch, only the pool forgets it.
         while len(self._blocks) > self._max_blocks or held > self._max_bytes:
             held -= self._blocks.pop(0).nbytes
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_max_blocks": self._max_blocks, "_max_bytes": self._max_bytes}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["_max_blocks"], state["_max_bytes"])  # type: ignore[misc]
+_pool = BlockPool()
+_ring: WorkerRing | None = None
 
 
-_POOL = BlockPool()
+def take_block(nbytes: int) -> Bytes:
+    """Memory for a batch: shared in a worker, this process's own elsewhere."""
+    if get_worker_info() is None:
+        return _pool.take(nbytes)
+    block = worker_ring().take(nbytes)
+    # None: the trainer keeps many batches, or shared memory is short; sending makes a copy then.
+    return np.empty(nbytes, dtype=np.uint8) if block is None else block
 
 
-def take_block(nbytes: int) -> Block:
-    """A block from the pool of this process."""
-    return _POOL.take(nbytes)
+def worker_ring() -> WorkerRing:
+    """The shared blocks of this worker."""
+    global _ring
+    if _ring is None:
+        _ring = WorkerRing()
+    return _ring

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from omniloader.schema.buffers import Block
+from omniloader.schema.ring import Bytes
 from omniloader.schema.spec import TensorSpec
 
 # A cache line, so that every value starts aligned.
@@ -76,7 +76,7 @@ class Layout:
     masks_start: int
     nbytes: int
 
-    def views(self, block: Block) -> list[tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]]:
+    def views(self, block: Bytes) -> list[tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]]:
         """Value and mask of every slot as arrays over the block."""
         return [
             (

@@ -12,7 +12,7 @@ from torch import Tensor
 from omniloader._types import Column, Gather, IntArray
 from omniloader.masks import mask_name
 from omniloader.schema.spec import TensorSpec
-from omniloader.schema.values import Misfit, as_tensor, fit
+from omniloader.schema.values import Misfit, as_tensor, fit, fit_raw
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,11 @@ def _fit_rows(
         if raw is None:
             continue
         flag = None if flags is None else _item(flags, i)
-        try:
-            mask = None if flag is None else as_tensor(flag)
-            value, mask = fit(spec, as_tensor(raw), mask, crop=crop)
-        except Misfit as problem:
-            source.refuse(i, spec.name, str(problem))
+        fitted = fit_raw(spec, raw, flag, crop=crop)
+        if isinstance(fitted, Misfit):
+            source.refuse(i, spec.name, str(fitted))
             continue
+        value, mask = fitted
         steps = value.shape[0] if spec.is_sequence else 0
         row_mask = None if mask is None else mask[None]
         pieces.append(Piece(source.rows[i : i + 1], [value], row_mask, steps))

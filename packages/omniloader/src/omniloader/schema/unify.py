@@ -12,7 +12,7 @@ from omniloader._types import Sample
 from omniloader.errors import SampleError
 from omniloader.masks import mask_name
 from omniloader.schema.spec import METADATA_KEYS, DatasetSchema, TensorSpec, UnifiedSchema
-from omniloader.schema.values import Misfit, as_tensor, fit
+from omniloader.schema.values import Misfit, fit_raw
 
 __all__ = ["METADATA_KEYS", "SampleUnifier"]
 
@@ -70,19 +70,23 @@ class SampleUnifier:
             raw = None if own is None else sample.get(spec.name)
             value, mask = self._absent(spec), None
             if own is not None and raw is not None:
-                try:
-                    value, mask = self._unify(own, raw, sample.get(mask_name(spec.name)))
-                except Misfit as problem:
-                    (refuse or _raise)(spec.name, str(problem))
+                fitted = self._unify(own, raw, sample.get(mask_name(spec.name)))
+                if isinstance(fitted, Misfit):
+                    (refuse or _raise)(spec.name, str(fitted))
+                else:
+                    value, mask = fitted
             unified[spec.name] = value
             unified[mask_name(spec.name)] = self._false(spec) if mask is None else mask
         for name in METADATA_KEYS:
             unified[name] = sample.get(name)
         return unified
 
-    def _unify(self, spec: TensorSpec, raw: Any, raw_mask: Any) -> tuple[Tensor, Tensor]:
-        flags = None if raw_mask is None else as_tensor(raw_mask)
-        value, mask = fit(spec, as_tensor(raw), flags, crop=self.pad_features)
+    def _unify(self, spec: TensorSpec, raw: Any, raw_mask: Any) -> tuple[Tensor, Tensor] | Misfit:
+        """Value and mask that own their memory, or what is wrong with them."""
+        fitted = fit_raw(spec, raw, raw_mask, crop=self.pad_features)
+        if isinstance(fitted, Misfit):
+            return fitted
+        value, mask = fitted
         if not spec.is_sequence:
             real = torch.ones((), dtype=torch.bool) if mask is None else mask.clone()
             return value.clone(memory_format=torch.contiguous_format), real

@@ -53,6 +53,22 @@ def fit(
     return _fit_validity(spec, value, mask, lead)
 
 
+def fit_raw(
+    spec: TensorSpec, raw: Any, raw_mask: Any, *, crop: bool
+) -> tuple[Tensor, Tensor | None] | Misfit:
+    """:func:`fit` one value as a source handed it out.
+
+    Returns:
+        Value and mask, or the misfit: returned, so that what its caller raises of it stands
+        alone, without an inner error as its context.
+    """
+    try:
+        mask = None if raw_mask is None else as_tensor(raw_mask)
+        return fit(spec, as_tensor(raw), mask, crop=crop)
+    except Misfit as problem:
+        return problem
+
+
 def as_tensor(raw: Any) -> Tensor:
     """View (or convert) whatever a source hands out as a CPU tensor.
 
