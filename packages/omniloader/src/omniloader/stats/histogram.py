@@ -39,11 +39,13 @@ def class_ids(column: Column, num_classes: int | None) -> IntArray:
     ids = steps.to(torch.int64)
     if steps.dtype.is_floating_point:
         _refuse(column, steps, ids != steps, "must hold whole class ids")
-    _refuse(column, ids, ids < 0, "must hold class ids from 0 where its mask is True")
+    found = ids.numpy()
     limit = MAX_INFERRED if num_classes is None else num_classes
-    hint = "; give num_classes= if it is right" if num_classes is None else ""
-    _refuse(column, ids, ids >= limit, f"must hold class ids below num_classes={limit}{hint}")
-    return ids.numpy()
+    if len(found) and not 0 <= found.min() <= found.max() < limit:
+        _refuse(column, ids, ids < 0, "must hold class ids from 0 where its mask is True")
+        hint = "; give num_classes= if it is right" if num_classes is None else ""
+        _refuse(column, ids, ids >= limit, f"must hold class ids below num_classes={limit}{hint}")
+    return found
 
 
 def _refuse(column: Column, steps: Tensor, wrong: Tensor, rule: str) -> None:
@@ -169,7 +171,7 @@ class PositiveCounts:
         if column is None:
             return
         steps = column.steps()
-        flat = steps.reshape(len(steps), -1)
+        flat = steps.reshape(len(steps), math.prod(column.trailing_shape))
         wrong = ((flat != 0) & (flat != 1)).any(1)
         if bool(wrong.any()):
             step = int(wrong.nonzero()[0, 0])
