@@ -333,16 +333,32 @@ def test_a_damaged_value_is_named(tmp_path: Path) -> None:
         data[0]
 
 
+def test_a_damaged_header_is_named(tmp_path: Path) -> None:
+    data = one_value(tmp_path, data=np.arange(3))
+    path = tmp_path / "one.h5"
+    with h5py.File(path) as file:
+        address = h5py.h5o.get_info(file["train/s/x"].id).addr
+    raw = bytearray(path.read_bytes())
+    raw[address : address + 4] = b"\xff" * 4
+    path.write_bytes(raw)
+    with pytest.raises(
+        SourceError, match=r"sample 'train/s': 'x' stands there but .* it is damaged"
+    ):
+        data[0]
+
+
 def test_links_that_lead_nowhere_are_named(path: Path) -> None:
     with h5py.File(path, "a") as file:
         file["train/b/audio_b"] = h5py.SoftLink("/gone")
         file["train/c/audio_c"] = h5py.ExternalLink("gone.h5", "/x")
     data = HDF5Dataset(path, "train")
-    with pytest.raises(SourceError, match="sample 'train/b': the link 'audio_b' leads nowhere"):
+    with pytest.raises(
+        SourceError, match="sample 'train/b': 'audio_b' stands there but cannot be opened"
+    ):
         data[1]
     with pytest.raises(SourceError, match=r"sample 'train/c': .*'audio_c'"):
         data[2]
-    with pytest.raises(SourceError, match="link 'audio_b' leads nowhere"):
+    with pytest.raises(SourceError, match="'audio_b' stands there but"):
         HDF5Dataset(path, "train", keys=["audio", "audio_b"])[1]
 
 

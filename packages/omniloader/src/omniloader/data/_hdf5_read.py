@@ -85,17 +85,13 @@ def _node(group: h5g.GroupID, key: bytes, where: str) -> object | None:
     try:
         node: object = h5o.open(group, key)
         return node
-    except KeyError as error:
+    except (KeyError, OSError, RuntimeError) as error:
+        # HDF5 says KeyError for a name that is not there and for much that is damaged.
         if b"/" in key or not group.links.exists(key):
             return None
         raise SourceError(
-            f"{where}: the link '{_text(key)}' leads nowhere ({_cause(error)}); "
-            "put its target in place or build the file again"
-        ) from error
-    except (OSError, RuntimeError) as error:
-        raise SourceError(
-            f"{where}: '{_text(key)}' cannot be opened ({error}); the file is damaged, or a link "
-            "in it leads to a file that is not there"
+            f"{where}: '{_text(key)}' stands there but cannot be opened ({_cause(error)}); "
+            "it is damaged, or a link that leads nowhere: build the file again"
         ) from error
 
 
