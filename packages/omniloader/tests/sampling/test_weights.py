@@ -20,6 +20,7 @@ from omniloader.sampling.weights import (
     class_weights_for_loss,
     class_weights_for_sampler,
     positive_weights_for_loss,
+    weights_of_counts,
 )
 from omniloader.schema.spec import DatasetSchema, TensorSpec
 
@@ -191,6 +192,14 @@ def test_ids_must_be_below_the_number_of_classes() -> None:
     assert class_histogram(nothing, "y", num_classes=3).tolist() == [0, 0, 0]
     with pytest.raises(StatsError, match="no valid position"):
         class_weights_for_loss(nothing, "y", num_classes=3)
+
+
+def test_counts_that_are_there_are_weighed_alike() -> None:
+    samples = of(0, 0, 0, 2)
+    counts = class_histogram(samples, "y")
+    assert torch.equal(weights_of_counts(counts), class_weights_for_loss(samples, "y"))
+    with pytest.raises(StatsError, match="counts must not all be 0 to be weighed, got 2 zeros"):
+        weights_of_counts(torch.zeros(2, dtype=torch.int64))
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,12 @@ def test_without_quartiles_only_the_moments_are_taken() -> None:
     assert accumulator.info()["quantiles"] is None
 
 
+def test_many_keys_share_three_budgets() -> None:
+    options = FeatureOptions(memory_budget=1000)
+    assert [options.shared_by(n).memory_budget for n in (1, 3, 4, 30)] == [1000, 1000, 750, 100]
+    assert options.shared_by(10**6).memory_budget == 1
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from omniloader.errors import StatsError
 from omniloader.stats.quantiles import Quartiles
+from omniloader.stats.sketch import QuartileSketch
 
 QUARTILES = [0.25, 0.5, 0.75]
 
@@ -92,6 +93,15 @@ def test_two_exact_parts_beyond_the_budget_together_are_sketched() -> None:
     first.merge(second)
     assert (first.method, second.method) == ("kll", "exact")
     assert ranks_off(rows, first.figures()) < 2 * first.rank_error()
+
+
+def test_rows_left_over_from_a_block_count_by_their_share() -> None:
+    for extra in (1, 40, 3_000):
+        sketch = QuartileSketch(1, np.float32, 1 << 20)
+        rows = np.arange(sketch.block + extra, dtype=np.float32)[:, None]
+        for part in np.array_split(rows, 7):
+            sketch.update(part)
+        assert ranks_off(rows, sketch.quartiles()) < 2 * sketch.rank_error()
 
 
 def test_a_very_wide_value_is_sketched_within_its_budget() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Subset
 
+from omniloader._types import Gather
 from omniloader.collate import unified_collate
 from omniloader.data.memory import DictTensorDataset
 from omniloader.errors import StatsError
@@ -106,9 +107,23 @@ def test_a_range_of_a_map_style_source_can_be_read() -> None:
 def test_columns_grow_into_large_batches_without_a_copy() -> None:
     table = torch.arange(10_000)
     blocks = list(BlockReader(DictTensorDataset({"y": table}), ["y"]).blocks())
-    assert [block.size for block in blocks[:3]] == [64, 128, 256]
-    assert len(blocks) < 9
-    assert blocks[1].columns["y"].value.data_ptr() == table[64:].data_ptr()
+    assert [block.size for block in blocks] == [1, 4, 16, 64, 256, 1024, 4096, 4539]
+    assert blocks[3].columns["y"].value.data_ptr() == table[21:].data_ptr()
+
+
+def test_batches_of_large_samples_stay_small() -> None:
+    table = torch.zeros(1, 1 << 18).expand(100, -1)  # a MiB a sample
+    sizes = [b.size for b in BlockReader(DictTensorDataset({"y": table}), ["y"]).blocks()]
+    assert max(sizes) == 8
+
+
+def test_rows_of_a_table_in_any_order_are_gathered() -> None:
+    class Reversed(Plain):
+        def read_batch(self, indices: np.ndarray) -> dict[str, Any]:
+            return {"y": Gather(torch.arange(9), 8 - indices)}
+
+    blocks = BlockReader(Reversed([{}] * 9), ["y"]).blocks()
+    assert gathered(blocks, "y").tolist() == list(range(9))[::-1]
 
 
 def test_lists_of_a_batch_reader_are_read_one_by_one() -> None:

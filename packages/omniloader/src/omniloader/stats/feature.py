@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from omniloader.stats.quantiles import Quartiles
 NONFINITE = ("raise", "skip")
 _CHUNK = 1 << 18  # values worked on at once: 1 MiB of float32, within the cache
 _MAX_WAITING = 1024  # an array is a hundred bytes, however few its numbers
+_BUDGETS = 3  # with 64 MiB each, a pass over any number of keys stays below 300 MB
 _NARROW = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -28,7 +29,8 @@ class FeatureOptions:
     """How the figures of a key are taken.
 
     Args:
-        memory_budget: Bytes of valid values a key may keep for exact quartiles.
+        memory_budget: Bytes of valid values a key may keep for exact quartiles; more than three
+            keys share three budgets.
         quartiles: Whether median and IQR are wanted.
         channelwise: Reduce a structured value ``(C, …)`` to its first axis, shape ``(C, 1, …)``,
             instead of figures for every element.
@@ -54,6 +56,11 @@ class FeatureOptions:
             raise StatsError(
                 f"memory_budget must be a positive number of bytes, got {self.memory_budget}"
             )
+
+    def shared_by(self, keys: int) -> FeatureOptions:
+        """The options of each of several keys, so that many of them stay within bounds too."""
+        share = _BUDGETS * self.memory_budget // max(keys, 1)
+        return replace(self, memory_budget=max(1, min(self.memory_budget, share)))
 
 
 class FeatureAccumulator:

@@ -114,7 +114,11 @@ def _split(
     if not len(slices):
         return state
     loader = DataLoader(
-        slices, batch_size=None, num_workers=min(workers, parts), worker_init_fn=seed_worker
+        slices,
+        batch_size=None,
+        num_workers=min(workers, parts),
+        prefetch_factor=1,  # an accumulator may hold its whole memory budget
+        worker_init_fn=seed_worker,
     )
     for part, (start, stop) in zip(loader, itertools.pairwise(cuts), strict=True):
         state.merge(part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,8 @@ from omniloader.schema.spec import DatasetSchema, UnifiedSchema
 from omniloader.stats.blocks import Column, Where, make_column
 from omniloader.stats.pack import Packer
 
-_FIRST_BATCH = 64
 _MAX_BATCH = 1 << 16
-_BATCH_BYTES = 8 << 20  # a batch is grown until it holds about this much
+_BATCH_BYTES = 8 << 20  # a batch is grown from one sample until it holds about this much
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,25 +92,29 @@ class BlockReader:
         return self._of_items((self.samples[i] for i in range(start, stop)), start)
 
     def _of_columns(self, start: int, stop: int) -> Iterator[Block]:
-        step = _FIRST_BATCH
+        step = 1
         while start < stop:
             indices = np.arange(start, min(start + step, stop), dtype=np.int64)
             columns = self.samples.read_batch(indices)
             held = {name: _rows(column, len(indices)) for name, column in columns.items()}
             yield from self._stacked(held, len(indices), start)
             start += len(indices)
-            step = _grown(step, held.values())
+            step = _next_step(len(indices), held.values())
 
     def _of_batches(self, start: int, stop: int) -> Iterator[Block]:
-        step = _FIRST_BATCH
+        step = 1
         while start < stop:
             epoch = int(getattr(self.samples, "epoch", 0))
             indices = _Run(start, min(start + step, stop), epoch)
             batch = self.samples.__getitems__(indices)
             yield from self._of_item(batch, start, batched=True)
             start += len(indices)
-            values = batch.values.values() if isinstance(batch, UnifiedBatch) else batch[0].values()
-            step = _grown(step, values)
+            values = (
+                batch.values.values()
+                if isinstance(batch, UnifiedBatch)
+                else itertools.chain.from_iterable(sample.values() for sample in batch)
+            )
+            step = _next_step(len(indices), values)
 
     def _of_items(self, items: Iterator[Any], start: int) -> Iterator[Block]:
         batched = isinstance(self.samples, DataLoader) and self.samples.batch_sampler is not None
@@ -251,10 +254,12 @@ def _batch_size(batch: Mapping[str, Any]) -> int:
     return len((sized or listed or [[]])[0])
 
 
-def _grown(step: int, values: Any) -> int:
-    """Twice as many samples next time while they are small."""
-    held = sum(value.nbytes for value in values if isinstance(value, np.ndarray | Tensor))
-    return min(2 * step, _MAX_BATCH) if 2 * held <= _BATCH_BYTES else step
+def _next_step(size: int, values: Iterable[Any]) -> int:
+    """How many samples to read next: four times as many, while they are small."""
+    flat = itertools.chain.from_iterable(v if isinstance(v, list) else [v] for v in values)
+    held = sum(value.nbytes for value in flat if isinstance(value, np.ndarray | Tensor))
+    fitting = size * _BATCH_BYTES // max(held, 1)
+    return max(1, min(4 * size, fitting, _MAX_BATCH))
 
 
 def _namer(start: int, metadata: Mapping[str, Any]) -> Where:

@@ -29,7 +29,7 @@ class FeatureTable:
         self, keys: Sequence[str], options: FeatureOptions, dataset_key: str | None = None
     ) -> None:
         self.keys = tuple(keys)
-        self.options = options
+        self.options = options.shared_by(len(self.keys))
         self.dataset_key = dataset_key
         self.tables: dict[str, dict[str, FeatureAccumulator]] = {}
         self.seen = Seen()

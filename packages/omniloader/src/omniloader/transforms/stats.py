@@ -58,8 +58,8 @@ def compute_stats(
             The other figures are not floored: ``iqr`` and ``max - min`` may be 0.
         workers: Processes that read slices of a map-style dataset; 0 reads here.
         progress: Show a progress bar on standard error.
-        memory_budget: Bytes of values kept for exact quartiles, per key (and dataset, and
-            process).
+        memory_budget: Bytes of values kept for exact quartiles, per key (and process); more than
+            three keys share three budgets.
         schema: Says which keys are sequences, for raw samples without masks. Without schema and
             mask, ``(T, F)`` is read as a sequence, ``(F,)`` as a vector, more axes are an error.
         channelwise: For structured values ``(C, …)``: figures per first axis, shape
