@@ -123,7 +123,7 @@ class Shuffled:
 
     def locate(self, positions: IntArray) -> tuple[IntArray, IntArray]:
         """Source and number of the draw within it, at each position."""
-        if len(self._active) == 1:
+        if len(self._active) == 1 or len(positions) == 0:
             return np.full(len(positions), self._active[0]), positions
         windows, offsets = np.divmod(positions, self._window)
         rows, row = _rows_of(windows)
@@ -156,7 +156,7 @@ class Shuffled:
 
 def _rows_of(windows: IntArray) -> tuple[IntArray, IntArray]:
     """The windows to compute, ascending, and which of them each position is in."""
-    first, last = int(windows.min(initial=0)), int(windows.max(initial=0))
+    first, last = int(windows.min()), int(windows.max())
     if last - first < len(windows):
         return np.arange(first, last + 1), windows - first
     distinct, row = np.unique(windows, return_inverse=True)

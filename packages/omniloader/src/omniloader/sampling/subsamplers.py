@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -196,6 +195,6 @@ def checked_weights(weights: Sequence[float], size: int, name: str) -> FloatArra
             f"source '{name}': sample_weights must not all be 0; leave the source out of the mix "
             "if nothing of it is to be drawn"
         )
-    if not math.isfinite(float(array.sum())):
+    if array.max(initial=0.0) > 1e290:  # their sum could overflow
         array = array / array.max()
     return array
