@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from omniloader.data.memory import DictTensorDataset
 from omniloader.masks import mask_name
 from omniloader.schema.spec import DatasetSchema, TensorSpec
+from omniloader.transforms.base import Transform
 
 DTYPES = (
     torch.float32,
@@ -161,3 +162,22 @@ def batches(loader: Sequence[Any] | Any) -> list[dict[str, Any]]:
         {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in batch.items()}
         for batch in loader
     ]
+
+
+class AddNoise(Transform):
+    """A user's transform: draws from its generator, writes in place."""
+
+    def apply(self, sample: dict[str, Any], generator: torch.Generator) -> dict[str, Any]:
+        real = sample["video_mask"]
+        sample["video"][real] += torch.randn(int(real.sum()), 32, generator=generator)
+        return sample
+
+
+class Numbered:
+    """Sample i is filled with i."""
+
+    def __len__(self) -> int:
+        return 400
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        return {"x": torch.full((32, 512), float(index)), "y": torch.tensor(index)}

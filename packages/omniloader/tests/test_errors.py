@@ -10,6 +10,7 @@ BUILT_INS = {
     "MissingConfigError": FileNotFoundError,
     "SampleError": ValueError,
     "SourceError": OSError,
+    "MissingFileError": FileNotFoundError,
     "MissingGroupError": KeyError,
     "PlanError": ValueError,
     "StateError": ValueError,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from mixes import assert_same_batch, quickstart
+from mixes import Numbered, assert_same_batch, quickstart
 from torch.utils.data import DataLoader
 
 from omniloader.collate import transport, unified_collate
@@ -80,16 +80,6 @@ def test_without_shared_memory_it_is_sent_through_the_pipe_with_a_warning(
 BIG = DatasetSchema(
     [TensorSpec("x", feature_dim=512, time_dim=32)], [TensorSpec("y", dtype=torch.int64)]
 )
-
-
-class Numbered:
-    """Sample i is filled with i."""
-
-    def __len__(self) -> int:
-        return 400
-
-    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
-        return {"x": torch.full((32, 512), float(index)), "y": torch.tensor(index)}
 
 
 def numbered_loader(workers: int, method: str = "fork", **knobs: object) -> DataLoader[object]:

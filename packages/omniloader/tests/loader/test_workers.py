@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from mixes import assert_same_batch, batches, quickstart
+from mixes import AddNoise, assert_same_batch, batches, quickstart
 from torch.utils.data import DataLoader
 
 from omniloader.collate import unified_collate
@@ -12,17 +12,7 @@ from omniloader.errors import SampleError
 from omniloader.loader import OmniLoader
 from omniloader.sampling.strategies import TemperatureStrategy
 from omniloader.schema.spec import DatasetSchema, TensorSpec
-from omniloader.transforms.base import Transform
 from omniloader.utils.seeding import seed_worker
-
-
-class AddNoise(Transform):
-    """A user's transform: draws from its generator, writes in place."""
-
-    def apply(self, sample: dict[str, Any], generator: torch.Generator) -> dict[str, Any]:
-        real = sample["video_mask"]
-        sample["video"][real] += torch.randn(int(real.sum()), 32, generator=generator)
-        return sample
 
 
 def epochs_of(workers: int, method: str | None = None, persistent: bool = False) -> list[Any]:

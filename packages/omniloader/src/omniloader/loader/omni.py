@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -12,8 +11,10 @@ from torch.utils.data import Dataset
 
 from omniloader._types import IntArray, MapDataset, Sample
 from omniloader.data.source import Source, make_sources
-from omniloader.errors import ConfigError, PlanError, SchemaError
+from omniloader.errors import PlanError, SchemaError
 from omniloader.introspection import Report, describe, validate
+from omniloader.loader.arguments import bound, checked_metadata, covering
+from omniloader.loader.draws import IndexSpace, groups, unpack
 from omniloader.loader.faults import FaultLog
 from omniloader.loader.reader import SourceReader
 from omniloader.sampling.sampler import OmniSampler
@@ -76,14 +77,14 @@ class OmniLoader(Dataset[Sample]):
     ) -> None:
         self.sources: tuple[Source, ...] = make_sources(datasets, schemas, names)
         union = UnifiedSchema([source.schema for source in self.sources], self.names)
-        self.schema = union if schema is None else _covering(schema, union)
+        self.schema = union if schema is None else covering(schema, union)
         self.pad_features = pad_features
-        self.transform = None if transform is None else _bound(transform, self.schema)
+        self.transform = None if transform is None else bound(transform, self.schema)
         self.training = training
         self.seed = seed
-        self.metadata = _checked_metadata(metadata, self.schema)
+        self.metadata = checked_metadata(metadata, self.schema)
         self.dataset_sizes = [len(source.dataset) for source in self.sources]
-        self._starts = np.cumsum([0, *self.dataset_sizes], dtype=np.int64)
+        self._space = IndexSpace(self.dataset_sizes)
         self._errors = FaultLog(self.names, on_error, error_budget)
         self._readers = [
             SourceReader(number, source, self.schema, pad_features, self.metadata, self._errors)
@@ -115,7 +116,7 @@ class OmniLoader(Dataset[Sample]):
         return self._errors.counts()
 
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return self._space.size
 
     def locate(self, index: int) -> tuple[int, int]:
         """Which source a global index belongs to.
@@ -129,9 +130,7 @@ class OmniLoader(Dataset[Sample]):
         Raises:
             IndexError: If there is no such sample.
         """
-        flat = self._checked(index)
-        number = int(np.searchsorted(self._starts, flat, side="right")) - 1
-        return number, flat - int(self._starts[number])
+        return self._space.locate(self._space.checked(index))
 
     def sequence_lengths(self, key: str) -> IntArray:
         """Native number of steps of a sequence in every sample, 0 where it is missing.
@@ -183,8 +182,8 @@ class OmniLoader(Dataset[Sample]):
         Returns:
             Value and mask of every spec, metadata, and ``index dataset_index epoch visit``.
         """
-        flat = self._checked(index)
-        number, local = self.locate(flat)
+        flat = self._space.checked(index)
+        number, local = self._space.locate(flat)
         epoch = self.epoch if epoch is None else int(epoch)
         unified = self._readers[number].read(local, epoch)
         unified.update(zip(INDEX_KEYS, (flat, number, epoch, int(visit)), strict=True))
@@ -206,13 +205,13 @@ class OmniLoader(Dataset[Sample]):
             A list-like batch that ``unified_collate`` takes as it is; a plain list of samples
             where a user's transform makes samples that cannot be stacked.
         """
-        flat, epochs, visits = self._unpacked(indices)
-        numbers = np.searchsorted(self._starts, flat, side="right") - 1
-        locals_ = flat - self._starts[numbers]
+        flat, epochs, visits = unpack(indices, self.epoch)
+        flat = self._space.all_checked(flat)
+        numbers, locals_ = self._space.split(flat)
         metadata = {name: [None] * len(flat) for name in (*METADATA_KEYS, *self.metadata)}
         contributions: list[SourceRows] = [
             self._readers[number].read_rows(rows, locals_[rows], epoch, metadata)
-            for number, epoch, rows in _groups(numbers, epochs)
+            for number, epoch, rows in groups(numbers, epochs)
         ]
         values, lengths = assemble(self.schema, len(flat), contributions, self.pad_features)
         columns = (flat, numbers, epochs, visits)
@@ -225,29 +224,6 @@ class OmniLoader(Dataset[Sample]):
             return batch
         draw = Draw(self.seed, epochs, flat, visits)
         return self.transform.transform_batch(batch, draw, training=self.training)
-
-    def _unpacked(self, indices: Sequence[int]) -> tuple[IntArray, IntArray, IntArray]:
-        """Indices, epochs and visits as arrays, whatever kind of indices came."""
-        whole = getattr(indices, "indices", None)
-        if isinstance(whole, np.ndarray):
-            flat = whole.astype(np.int64, copy=False)
-            visits = np.asarray(getattr(indices, "visits"), dtype=np.int64)  # noqa: B009
-            epochs = np.full(len(flat), getattr(indices, "epoch"), dtype=np.int64)  # noqa: B009
-        else:
-            now = self.epoch
-            flat = np.array([operator.index(index) for index in indices], dtype=np.int64)
-            epochs = np.array([getattr(index, "epoch", now) for index in indices], dtype=np.int64)
-            visits = np.array([getattr(index, "visit", 0) for index in indices], dtype=np.int64)
-        wrong = (flat < -len(self)) | (flat >= len(self))
-        if wrong.any():
-            self._checked(int(flat[wrong][0]))
-        return np.where(flat < 0, flat + len(self), flat), epochs, visits
-
-    def _checked(self, index: int) -> int:
-        flat = operator.index(index)
-        if not -len(self) <= flat < len(self):
-            raise IndexError(f"OmniLoader holds {len(self)} samples, asked for index {flat}")
-        return flat + len(self) if flat < 0 else int(flat)
 
     # -- epochs and order ------------------------------------------------------------------
 
@@ -327,47 +303,3 @@ class OmniLoader(Dataset[Sample]):
             f"{name}: {size}" for name, size in zip(self.names, self.dataset_sizes, strict=True)
         )
         return f"OmniLoader({parts}; {self.schema!r})"
-
-
-def _groups(numbers: IntArray, epochs: IntArray) -> Iterator[tuple[int, int, IntArray]]:
-    """Rows of a batch by (number of the source, epoch); nearly always there is one epoch."""
-    order = np.lexsort((epochs, numbers))
-    changes = (np.diff(numbers[order]) != 0) | (np.diff(epochs[order]) != 0)
-    for rows in np.split(order, np.flatnonzero(changes) + 1):
-        if len(rows):
-            yield int(numbers[rows[0]]), int(epochs[rows[0]]), rows
-
-
-def _covering(schema: UnifiedSchema, union: UnifiedSchema) -> UnifiedSchema:
-    """A given union, once it is known to hold every value of the sources as they declare it."""
-    features = DatasetSchema(schema.features, schema.targets)
-    own = DatasetSchema(union.features, union.targets)
-    merged = UnifiedSchema([features, own], ["the given schema", "the sources"])
-    extra = [name for name in (*merged.feature_keys, *merged.target_keys) if name not in schema]
-    if extra:
-        raise SchemaError(
-            f"OmniLoader: schema must hold every value the sources declare, lacks "
-            f"{', '.join(extra)}; build it from all schemas, or leave schema=None"
-        )
-    return schema
-
-
-def _bound(transform: Transform, schema: UnifiedSchema) -> Transform:
-    if not isinstance(transform, Transform):
-        raise ConfigError(
-            f"OmniLoader: transform must be a Transform, got {type(transform).__name__}; "
-            "subclass Transform and write its apply(sample, generator), or chain several by Compose"
-        )
-    return transform.bind(schema)
-
-
-def _checked_metadata(metadata: Iterable[str], schema: UnifiedSchema) -> tuple[str, ...]:
-    if isinstance(metadata, str):
-        raise SchemaError(f"metadata must be a list of names, got the text '{metadata}'")
-    names = tuple(name for name in dict.fromkeys(metadata) if name not in METADATA_KEYS)
-    for name in names:
-        if name in schema or name in INDEX_KEYS:
-            raise SchemaError(
-                f"metadata '{name}' is the name of a value or of an index; rename one of them"
-            )
-    return names
