@@ -58,20 +58,20 @@ class GaussianNoise(BatchTransform):
             return
         rows = as_rows(active)
         words = named_keys(keys, [form.name for form in forms])
-        generator = torch.Generator()
         for k, form in enumerate(forms):
-            _, mask = stack.pair(form.name)
+            value, mask = stack.pair(form.name)
+            index = valid_index(mask, rows)
+            if not index.numel():
+                continue
             counts = mask.reshape(stack.size, -1).sum(1) * rows
-            seeds = words[:, k].tolist()
-
-            def add_noise(
-                steps: Tensor, counts: Tensor = counts, seeds: list[int] = seeds
-            ) -> Tensor:
-                noise = _normal(steps, counts.tolist(), seeds, generator)
-                # Not add_(alpha=): its vectorised and its scalar form round differently.
-                return noise.mul_(self.std).add_(steps)
-
-            change_steps(stack, form.name, valid_index(mask, rows), add_noise)
+            shape = (index.numel(), *value.shape[mask.ndim :])
+            noise = _normal(shape, counts.tolist(), words[:, k].tolist(), wide(value.dtype))
+            # Scaled first: add(alpha=) rounds differently in its vectorised and scalar forms.
+            noise.mul_(self.std)
+            if value.dtype is noise.dtype:
+                flat_steps(stack, form.name).index_add_(0, index, noise)
+            else:
+                change_steps(stack, form.name, index, noise.add)
 
 
 class FeatureDropout(BatchTransform):
@@ -126,19 +126,18 @@ class FeatureDropout(BatchTransform):
 
 
 def _normal(
-    steps: Tensor, counts: list[int], seeds: list[int], generator: torch.Generator
+    shape: tuple[int, ...], counts: list[int], seeds: list[int], dtype: torch.dtype
 ) -> Tensor:
-    """Standard normal numbers like ``steps``, each sample's from its own seed.
+    """Standard normal numbers for steps, each sample's from its own seed.
 
     A sample's numbers depend on how many it needs, so only real steps are counted.
     """
-    noise = torch.empty(steps.shape, dtype=wide(steps.dtype))
+    noise = torch.empty(shape, dtype=dtype)
     flat = noise.view(-1)
-    per_step = flat.numel() // max(steps.shape[0], 1)
-    start = 0
-    for count, seed in zip(counts, seeds, strict=True):
-        if count:
-            stop = start + count * per_step
-            flat[start:stop].normal_(generator=generator.manual_seed(seed & (2**63 - 1)))
-            start = stop
+    generator = torch.Generator()
+    per_step = flat.numel() // shape[0]
+    needed = [(count * per_step, seed) for count, seed in zip(counts, seeds, strict=True) if count]
+    parts = torch.split(flat, [size for size, _ in needed])
+    for part, (_, seed) in zip(parts, needed, strict=True):
+        part.normal_(generator=generator.manual_seed(seed & (2**63 - 1)))
     return noise

@@ -11,6 +11,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
@@ -47,8 +48,12 @@ class Draw:
 
     def keys(self, place: Place, purpose: str = "") -> npt.NDArray[np.uint64]:
         """One key a sample for a place in the pipeline, uint64 ``(B,)``."""
-        seed = derive_seed(self.seed, "transform", purpose, *place)
-        return derive_keys(seed, self.epoch, self.index, self.visit)
+        return derive_keys(derive_seed(self.seed, "transform", purpose, *place), self._samples)
+
+    @cached_property
+    def _samples(self) -> IntArray:
+        """Epoch, index and visit hashed into one id a sample, for all places."""
+        return derive_keys(0, self.epoch, self.index, self.visit).view(np.int64)
 
     def row(self, i: int) -> Draw:
         """The draw of sample i alone, B = 1."""

@@ -128,7 +128,8 @@ def read_figures(owner: str, name: str, entry: Any, wanted: Sequence[str]) -> di
 
 def _as_figure(owner: str, name: str, figure: str, value: Any) -> Tensor:
     try:
-        tensor = torch.as_tensor(value).detach().to("cpu", torch.float64)
+        # The dtype at once: a Python float would pass through float32.
+        tensor = torch.as_tensor(value, dtype=torch.float64).detach().cpu()
     except (TypeError, ValueError, RuntimeError) as error:
         raise StatsError(
             f"{owner}: {figure} of '{name}' must be numbers, got {value!r}; compute them again"

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from omniloader._types import IntArray
+from omniloader._types import FloatArray, IntArray
 from omniloader.schema.spec import DatasetSchema, UnifiedSchema
 from omniloader.transforms.batched import BatchTransform, Keys, Stack
 from omniloader.transforms.draws import as_rows, below, chosen, named_keys
@@ -57,23 +58,32 @@ class SpanMasking(BatchTransform):
         """Zero the spans drawn."""
         active = chosen(keys, self.p)
         forms = self.forms(stack)
+        if not active.any() or not forms:
+            return
         words = named_keys(keys, [form.name for form in forms])
+        places = [uniform(words, span) for span in range(self.num_spans)]
         for k, form in enumerate(forms):
             mask = stack.pair(form.name)[1]
             index = valid_index(mask, as_rows(active))
             if index.numel():
-                hit = self._hit(index.numpy() // steps_of(mask), words[:, k])
+                owner = index.numpy() // steps_of(mask)
+                hit = self._hit(owner, [place[:, k] for place in places])
                 flat_steps(stack, form.name).index_fill_(0, index[torch.from_numpy(hit)], 0.0)
 
-    def _hit(self, owner: IntArray, words: Keys) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which real steps lie in a span, given the sample each belongs to."""
-        counts = np.bincount(owner, minlength=len(words))
+    def _hit(self, owner: IntArray, places: list[FloatArray]) -> npt.NDArray[np.bool_]:
+        """Which real steps lie in a span.
+
+        Args:
+            owner: The sample each real step belongs to, int64 ``(n,)``.
+            places: Where each span lies, in ``[0, 1)``, a span of ``(B,)`` samples each.
+        """
+        counts = np.bincount(owner)
         # Number of a real step within its sample: holes and padding do not count.
         number = np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
         width = np.minimum(self.span_len, counts)
         hit = np.zeros(len(owner), dtype=np.bool_)
-        for span in range(self.num_spans):
-            start = below(uniform(words, span), counts - width + 1)
+        for place in places:
+            start = below(place[: len(counts)], counts - width + 1)
             hit |= (number >= start[owner]) & (number < (start + width)[owner])
         return hit
 
@@ -114,12 +124,16 @@ class FeatureMasking(BatchTransform):
         """Zero the bands drawn."""
         active = chosen(keys, self.p)
         forms = self.forms(stack)
+        if not active.any() or not forms:
+            return
         words = named_keys(keys, [form.name for form in forms])
+        places = [uniform(words, draw) for draw in range(2 * self.num_masks)]
         for k, form in enumerate(forms):
             value, mask = stack.pair(form.name)
             index = valid_index(mask, as_rows(active))
             if index.numel():
-                bands = torch.from_numpy(self._bands(words[:, k], value.shape[-1]))
+                own = [place[:, k] for place in places]
+                bands = torch.from_numpy(self._bands(own, stack.size, value.shape[-1]))
                 hit = bands[index // steps_of(mask)]
 
                 def zero(steps: Tensor, hit: Tensor = hit) -> Tensor:
@@ -127,12 +141,18 @@ class FeatureMasking(BatchTransform):
 
                 change_steps(stack, form.name, index, zero)
 
-    def _bands(self, words: Keys, width: int) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-        """Which features of each sample lie in a band, bool ``(B, F)``."""
+    def _bands(self, places: list[FloatArray], size: int, width: int) -> npt.NDArray[np.bool_]:
+        """Which features of each sample lie in a band, bool ``(B, F)``.
+
+        Args:
+            places: Width and start of each band in turn, in ``[0, 1)``, of ``(B,)`` samples each.
+            size: B.
+            width: F.
+        """
         feature = np.arange(width)
-        hit = np.zeros((len(words), width), dtype=np.bool_)
-        for band in range(self.num_masks):
-            size = 1 + below(uniform(words, 2 * band), min(self.max_width, width))
-            start = below(uniform(words, 2 * band + 1), width - size + 1)
-            hit |= (feature >= start[:, None]) & (feature < (start + size)[:, None])
+        hit = np.zeros((size, width), dtype=np.bool_)
+        for width_draw, start_draw in zip(places[::2], places[1::2], strict=True):
+            span = 1 + below(width_draw, min(self.max_width, width))
+            start = below(start_draw, width - span + 1)
+            hit |= (feature >= start[:, None]) & (feature < (start + span)[:, None])
         return hit
