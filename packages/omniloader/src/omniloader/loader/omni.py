@@ -93,8 +93,6 @@ class OmniLoader(Dataset[Sample]):
         # In shared memory, so that set_epoch reaches workers that already run.
         self._epoch = shared(torch.zeros((), dtype=torch.int64))
 
-    # -- what it holds ---------------------------------------------------------------------
-
     @property
     def datasets(self) -> list[MapDataset]:
         """The sources' datasets."""
@@ -154,8 +152,6 @@ class OmniLoader(Dataset[Sample]):
             )
         parts = [reader.sequence_lengths(key) for reader in self._readers]
         return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
-
-    # -- samples ---------------------------------------------------------------------------
 
     def __getitem__(self, index: int) -> Sample:
         """One unified sample.
@@ -225,8 +221,6 @@ class OmniLoader(Dataset[Sample]):
         draw = Draw(self.seed, epochs, flat, visits)
         return self.transform.transform_batch(batch, draw, training=self.training)
 
-    # -- epochs and order ------------------------------------------------------------------
-
     @property
     def epoch(self) -> int:
         """The present epoch, the same in every worker."""
@@ -275,8 +269,6 @@ class OmniLoader(Dataset[Sample]):
                 f"{list(strategy.sizes)}; build it with omni.dataset_sizes"
             )
         return OmniSampler(strategy, epoch=epoch, on_epoch=self.set_epoch)
-
-    # -- processes and people --------------------------------------------------------------
 
     def reset_for_worker(self) -> None:
         """Drop handles that sources inherited from another process."""
