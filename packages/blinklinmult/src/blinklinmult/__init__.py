@@ -1,1 +1,5 @@
 """The data layer of a blink-detection model."""
+
+from blinklinmult._version import __version__
+
+__all__ = ["__version__"]
