@@ -11,9 +11,10 @@ an ordinary PyTorch ``DataLoader``::
 or, from one file, ``OmniConfig.from_file("config.yaml").build_dataloader()``.
 """
 
+import typing
+
 from omniloader._version import __version__
 from omniloader.collate import DynamicCollator, unified_collate
-from omniloader.config import OmniConfig, seed_everything
 from omniloader.data.datasets import DictTensorDataset, HDF5Dataset
 from omniloader.data.factory import build_datasets, register_adapter
 from omniloader.data.npy import NpyFolderDataset
@@ -76,7 +77,10 @@ from omniloader.transforms.stats import (
     load_stats,
     save_stats,
 )
-from omniloader.utils.seeding import seed_worker
+from omniloader.utils.seeding import seed_everything, seed_worker
+
+if typing.TYPE_CHECKING:
+    from omniloader.config import OmniConfig
 
 __all__ = [
     "AnnealedTemperatureStrategy",
@@ -148,3 +152,13 @@ __all__ = [
     "unified_collate",
     "validate",
 ]
+
+
+def __getattr__(name: str) -> typing.Any:
+    # Configs stand on pydantic, which alone takes a fifth of torch's import time.
+    if name == "OmniConfig":
+        from omniloader.config import OmniConfig
+
+        globals()[name] = OmniConfig
+        return OmniConfig
+    raise AttributeError(f"module 'omniloader' has no attribute '{name}'")
