@@ -160,8 +160,10 @@ class TestJson:
                 | st.integers(-(2**60), 2**60)
                 | st.floats(allow_nan=False, allow_infinity=False)
                 | st.text(max_size=8),
-                lambda inner: st.lists(inner, max_size=3)
-                | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+                lambda inner: (
+                    st.lists(inner, max_size=3)
+                    | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+                ),
                 max_leaves=8,
             ),
             max_size=4,

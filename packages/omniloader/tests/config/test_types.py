@@ -39,7 +39,14 @@ def test_numbers_however_written(given, number):
 
 @pytest.mark.parametrize(
     ("given", "number"),
-    [("12", 12), (3.0, 3), ("1e3", 1000), (np.int64(7), 7), (str(2**60 + 1), 2**60 + 1), ("-4", -4)],
+    [
+        ("12", 12),
+        (3.0, 3),
+        ("1e3", 1000),
+        (np.int64(7), 7),
+        (str(2**60 + 1), 2**60 + 1),
+        ("-4", -4),
+    ],
 )
 def test_whole_numbers_however_written(given, number):
     value = read(int, given)

@@ -58,7 +58,7 @@ def track(items: Iterable[T], *, total: int | None, description: str) -> Iterabl
 def table(title: str, *columns: str, left: int = 1, caption: str | None = None) -> Table:
     """An empty table whose first ``left`` columns are text, the others numbers."""
     made = Table(
-        title=title,
+        title=Text(title, no_wrap=True, overflow="ignore"),
         box=box.SIMPLE_HEAD,
         title_justify="left",
         pad_edge=False,

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch.utils.data import DataLoader
 
 from omniloader._types import MapDataset
-from omniloader.collate import COLLATES, DynamicCollator, unified_collate
-from omniloader.config.families import STATS_OPTIONS
+from omniloader.collate import DynamicCollator, unified_collate
+from omniloader.config.dataloader import OmniDataLoader
+from omniloader.config.families import COLLATES, STATS_OPTIONS
 from omniloader.config.model import ConfigFields, is_by_name
 from omniloader.config.options import without_user_keys
 from omniloader.data.factory import build_datasets
@@ -24,9 +24,10 @@ from omniloader.errors import ConfigError, StatsError
 from omniloader.introspection import Forecast, forecast
 from omniloader.loader import OmniLoader
 from omniloader.sampling.bucketing import LengthBucketBatchSampler
+from omniloader.sampling.evaluation import evaluation_sampler
 from omniloader.sampling.mixing import MixingStrategy, Subsample
+from omniloader.sampling.per_source import plan_batches
 from omniloader.sampling.sampler import OmniSampler
-from omniloader.sampling.shard import Shard
 from omniloader.sampling.strategies import STRATEGIES
 from omniloader.sampling.subsamplers import SubsampleConfig
 from omniloader.schema.spec import DatasetSchema, UnifiedSchema
@@ -170,52 +171,77 @@ def _names(config: ConfigFields, datasets: Sequence[MapDataset]) -> list[str]:
 # -- the whole -----------------------------------------------------------------------------
 
 
-def training_dataloader(config: ConfigFields, omni: OmniLoader, epoch: int) -> DataLoader[Any]:
-    """Draws through the strategy; every rank gets the same number of samples."""
-    strategy = make_strategy(config, omni.dataset_sizes, None, omni.names)
+def training_dataloader(config: ConfigFields, omni: OmniLoader, epoch: int) -> OmniDataLoader:
+    """Draws through the strategy; every rank gets the same number of batches.
+
+    Args:
+        config: The config.
+        omni: Its loader.
+        epoch: First epoch.
+    """
     sampler = OmniSampler(
-        strategy,
-        epoch=epoch,
-        num_replicas=config.num_replicas,
-        rank=config.rank,
-        drop_last=config.drop_last,
+        make_strategy(config, omni.dataset_sizes, None, omni.names),
+        epoch,
+        config.num_replicas,
+        config.rank,
+        config.drop_last,
         on_epoch=omni.set_epoch,
     )
     omni.set_epoch(epoch)
     collate = make_collate(config, omni.schema, training=True)
-    if config.bucketing is None:
-        return make_dataloader(omni, config, collate, sampler=sampler, drop_last=config.drop_last)
-    options = without_user_keys(config.bucketing)
-    lengths = omni.sequence_lengths(options.pop("key"))
-    batches = LengthBucketBatchSampler(
+    batches = _make_batches(config, omni, sampler)
+    return make_dataloader(omni, config, collate, sampler, batches, drop_last=config.drop_last)
+
+
+def _make_batches(config: ConfigFields, omni: OmniLoader, sampler: OmniSampler) -> Any:
+    """The batch sampler, where batches are not just cut from the sampler in its order."""
+    if config.bucketing is not None:
+        options = without_user_keys(config.bucketing)
+        lengths = omni.sequence_lengths(options.pop("key"))
+        return LengthBucketBatchSampler(
+            sampler,
+            lengths,
+            config.batch_size,
+            drop_last=config.drop_last,
+            seed=config.seed,
+            **options,
+        )
+    if config.composition == "mixed":
+        return None
+    return plan_batches(
         sampler,
-        lengths,
         config.batch_size,
-        drop_last=config.drop_last,
-        seed=config.seed,
-        **options,
+        config.drop_last,
+        composition=config.composition,
+        batch_sizes=config.batch_sizes or None,
     )
-    return make_dataloader(omni, config, collate, batch_sampler=batches)
 
 
-def evaluation_dataloader(config: ConfigFields, omni: OmniLoader, epoch: int) -> DataLoader[Any]:
-    """Every sample once and in order, no batch dropped; ranks differ by one sample at most."""
+def evaluation_dataloader(config: ConfigFields, omni: OmniLoader, epoch: int) -> OmniDataLoader:
+    """Every sample once and in order, no batch dropped; ranks differ by one sample at most.
+
+    Args:
+        config: The config; mixing, bucketing and ``drop_last`` are for training only.
+        omni: Its loader, made with ``training=False``.
+        epoch: What the samples' ``epoch`` says.
+    """
     omni.set_epoch(epoch)
-    shard = Shard.resolve(config.rank, config.num_replicas, training=False)
-    own = range(shard.rank, len(omni), shard.num_replicas)
+    sampler = evaluation_sampler(
+        omni.dataset_sizes, config.num_replicas, config.rank, epoch=epoch, names=omni.names
+    )
     collate = make_collate(config, omni.schema, training=False)
-    return make_dataloader(omni, config, collate, sampler=own)
+    return make_dataloader(omni, config, collate, sampler)
 
 
 def make_dataloader(
     dataset: Any,
     config: ConfigFields,
     collate: Collate,
-    *,
-    sampler: Any = None,
+    sampler: Any,
     batch_sampler: Any = None,
+    *,
     drop_last: bool = False,
-) -> DataLoader[Any]:
+) -> OmniDataLoader:
     """The only place where a ``DataLoader`` is made of a config.
 
     ``persistent_workers`` and ``prefetch_factor`` mean something only for worker processes and
@@ -239,8 +265,8 @@ def make_dataloader(
         knobs["persistent_workers"] = config.persistent_workers
         knobs["prefetch_factor"] = config.prefetch_factor
     if batch_sampler is not None:
-        return DataLoader(dataset, batch_sampler=batch_sampler, **knobs)
-    return DataLoader(
+        return OmniDataLoader(dataset, batch_sampler=batch_sampler, **knobs)
+    return OmniDataLoader(
         dataset, batch_size=config.batch_size, sampler=sampler, drop_last=drop_last, **knobs
     )
 
@@ -259,23 +285,14 @@ def forecasts(config: ConfigFields, omni: OmniLoader, epochs: Iterable[int]) -> 
     dynamic = collate.keys if isinstance(collate, DynamicCollator) else ()
     found = []
     for epoch in epochs:
-        set_loader_epoch(loader, epoch)
+        loader.set_epoch(epoch)
         found.append(
             forecast(
                 omni,
                 strategy.target_counts(epoch),
-                cast("Iterable[Sequence[int]]", loader.batch_sampler),
+                loader.index_batches(),
                 epoch=epoch,
                 dynamic_keys=dynamic,
             )
         )
     return found
-
-
-def set_loader_epoch(loader: DataLoader[Any], epoch: int) -> None:
-    """Advance a training loader made here, whichever of its samplers keeps the epoch."""
-    for part in (loader.batch_sampler, loader.sampler):
-        advance = getattr(part, "set_epoch", None)
-        if callable(advance):
-            advance(epoch)
-            return

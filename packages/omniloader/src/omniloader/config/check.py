@@ -182,6 +182,18 @@ class _Check:
                 "needs 'pad_features: false' (and 'collate: dynamic'): padded sequences all have "
                 "one length",
             )
+        if config.bucketing is not None and config.composition != "mixed":
+            add(
+                ("composition",),
+                f"must be 'mixed' with bucketing, which composes batches by length, got "
+                f"'{config.composition}'",
+            )
+        if config.batch_sizes and config.composition != "per_source":
+            add(
+                ("batch_sizes",),
+                f"needs 'composition: per_source', got '{config.composition}'; batches of mixed "
+                "sources have one size",
+            )
         names = [entry.get("name") for entry in config.datasets]
         for i, name in enumerate(names):
             if name is not None and name in names[:i]:

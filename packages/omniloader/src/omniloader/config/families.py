@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictStr
 
-from omniloader.collate import COLLATES
+from omniloader.collate import COLLATES as PLAIN_COLLATES
 from omniloader.config.model import Options, SchemaFields, SpecFields
 from omniloader.config.options import Strict, extended, optional, options_model
 from omniloader.config.types import PathText
@@ -18,8 +18,12 @@ from omniloader.sampling.bucketing import LengthBucketBatchSampler
 from omniloader.sampling.strategies import STRATEGIES
 from omniloader.sampling.subsamplers import SubsampleConfig
 from omniloader.transforms import TRANSFORMS
+from omniloader.transforms.mix import MixupCollator
 
 Model = type[Strict]
+
+COLLATES: dict[str, Callable[..., Any]] = {**PLAIN_COLLATES, "mixup": MixupCollator}
+"""Config name to collate function, or to a class that is built from the schema."""
 
 # Figures that may stand in the config or in a file beside it.
 STATS_OPTIONS = ("stats", "union_stats")

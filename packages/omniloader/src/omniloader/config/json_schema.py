@@ -109,6 +109,9 @@ def _finish(node: Json) -> Json:
         node = {key: value for key, value in node.items() if key != "title"}
     if node.get("description") == (Strict.__doc__ or ""):
         node = {key: value for key, value in node.items() if key != "description"}
+    # Behind a validator pydantic keeps a bound under its own name.
+    if isinstance(node.get("ge"), int):
+        node = {("minimum" if key == "ge" else key): value for key, value in node.items()}
     if node.get("additionalProperties") is False:
         node["patternProperties"] = {f"^{USER_PREFIX}": {}}
     return node

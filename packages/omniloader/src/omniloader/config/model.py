@@ -73,6 +73,8 @@ class ConfigFields(BaseModel):
     subsample: Annotated[Any, BeforeValidator(_one_or_many)] = None
     collate: StrictStr = "unified"
     collate_kwargs: Options = Field(default_factory=dict)
+    composition: Literal["mixed", "exact_ratio", "per_source"] = "mixed"
+    batch_sizes: dict[StrictStr, AtLeast1] = Field(default_factory=dict)
     bucketing: Options | None = None
     num_replicas: AtLeast1 | None = None
     rank: AtLeast0 | None = None

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from pydantic import ConfigDict, PrivateAttr
-from torch.utils.data import DataLoader
 
 from omniloader._types import MapDataset, PathLike
 from omniloader.config import build
 from omniloader.config.check import checked
+from omniloader.config.dataloader import OmniDataLoader
 from omniloader.config.document import Document
 from omniloader.config.load import read_config, read_json, read_yaml
 from omniloader.config.model import ConfigFields
@@ -227,12 +227,12 @@ class OmniConfig(ConfigFields):
         schemas: Sequence[DatasetSchema] | None = None,
         training: bool = True,
         epoch: int = 0,
-    ) -> DataLoader[Any]:
+    ) -> OmniDataLoader:
         """A ready ``DataLoader``, from the config alone.
 
-        In training it draws through the strategy: before each epoch call
-        ``loader.sampler.set_epoch(epoch)`` (``loader.batch_sampler.set_epoch`` with bucketing).
-        In evaluation every sample comes once, in order, without augmentation and with no batch
+        In training it draws through the strategy: call ``loader.set_epoch(epoch)`` before each
+        epoch. ``loader.state_dict()`` says exactly where it stands, for a checkpoint. In
+        evaluation every sample comes once, in order, without augmentation and with no batch
         dropped.
 
         Args:
