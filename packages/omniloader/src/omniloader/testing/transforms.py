@@ -79,6 +79,7 @@ class _Case:
         seed: int,
     ) -> None:
         self.name = type(transform).__name__
+        _refuse_rng(self.name, transform, set())
         self.unbound = transform
         self.schema = schema
         self.transform = transform.bind(schema)
@@ -98,9 +99,14 @@ class _Case:
         return used.transform_sample(sample, self.draw.row(i), training=True)
 
     def check_storage(self) -> None:
-        """It pickles, does the same then, and stores no generator."""
-        _refuse_rng(self.name, self.transform, set())
-        copy = pickle.loads(pickle.dumps(self.transform))  # noqa: S301 - our own bytes
+        """It pickles, and does the same then."""
+        try:
+            copy = pickle.loads(pickle.dumps(self.transform))  # noqa: S301 - our own bytes
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise AssertionError(
+                f"{self.name} must pickle, for workers that are spawned, got: {error}; define it "
+                "at the top of a module, and keep lambdas and open files out of it"
+            ) from error
         for i, expected in enumerate(self.samples):
             self._equal(self.run(self.sample(i), i, copy), expected, i, "after pickling")
 
