@@ -51,16 +51,20 @@ class IndexSpace:
         return numbers, flat - self._starts[numbers]
 
 
-def unpack(indices: Sequence[int], epoch: int) -> tuple[IntArray, IntArray, IntArray]:
+def unpack(indices: Sequence[int] | IntArray, epoch: int) -> tuple[IntArray, IntArray, IntArray]:
     """Indices, epochs and visits as int64 arrays ``(B,)``, whatever kind of indices came.
 
     Args:
-        indices: Ints, draws that know their epoch and visit, or a whole batch of them.
+        indices: Ints (an array is fastest), draws that know their epoch and visit, or a whole
+            batch of them.
         epoch: The epoch of plain ints; their visit is 0.
     """
     if isinstance(indices, DrawBatch):
         epochs = np.full(len(indices), indices.epoch, dtype=np.int64)
         return indices.indices.astype(np.int64), epochs, indices.visits.astype(np.int64)
+    if isinstance(indices, np.ndarray):
+        flat = indices.astype(np.int64, casting="safe")
+        return flat, np.full(len(flat), epoch, dtype=np.int64), np.zeros(len(flat), dtype=np.int64)
     flat = np.array([operator.index(index) for index in indices], dtype=np.int64)
     epochs = np.array([getattr(index, "epoch", epoch) for index in indices], dtype=np.int64)
     visits = np.array([getattr(index, "visit", 0) for index in indices], dtype=np.int64)

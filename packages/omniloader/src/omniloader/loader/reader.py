@@ -134,9 +134,14 @@ class SourceReader:
             own = _as_list(column)
             items = [self._metadatum(name, *pair) for pair in zip(own, locals_, strict=True)]
         elif name == "key":
-            items = [self._metadatum(name, None, local) for local in locals_]
+            ids = getattr(self._source.dataset, "sample_ids", None)
+            items = list(map(str, locals_)) if ids is None else [ids[local] for local in locals_]
         else:
             items = [self._metadatum(name, None, 0)] * len(rows)
+        first = rows[0]
+        if rows[-1] - first + 1 == len(rows):  # ascending, so neighbours
+            out[first : first + len(rows)] = items
+            return
         for row, item in zip(rows, items, strict=True):
             out[row] = item
 

@@ -104,8 +104,8 @@ class BlockReader:
     def _of_batches(self, start: int, stop: int) -> Iterator[Block]:
         step = 1
         while start < stop:
-            epoch = int(getattr(self.samples, "epoch", 0))
-            indices = _Run(start, min(start + step, stop), epoch)
+            # An array, which an OmniLoader takes as a whole.
+            indices = np.arange(start, min(start + step, stop), dtype=np.int64)
             batch = self.samples.__getitems__(indices)
             yield from self._of_item(batch, start, batched=True)
             start += len(indices)
@@ -206,27 +206,6 @@ class BlockReader:
             if key in held
         }
         yield Block(size, names or tuple(held), columns, metadata, where)
-
-
-class _Run(Sequence[int]):
-    """Neighbouring indices, which an ``OmniLoader`` takes as arrays instead of one by one.
-
-    Args:
-        start: First index.
-        stop: One past the last.
-        epoch: Epoch the samples are served for.
-    """
-
-    def __init__(self, start: int, stop: int, epoch: int) -> None:
-        self.indices = np.arange(start, stop, dtype=np.int64)
-        self.visits = np.zeros(stop - start, dtype=np.int64)
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __getitem__(self, item: Any) -> Any:
-        return self.indices[item].tolist()
 
 
 def _rows(column: Any, size: int) -> Any:
