@@ -283,3 +283,16 @@ def test_a_view_that_is_not_contiguous_is_written_all_the_same() -> None:
     batch.values["x"] = turned
     values = run(SpanMasking(span_len=4, p=1.0), batch)
     assert bool((values["x"] == 0).all())
+
+
+def test_apply_is_open_to_pipelines_of_ones_own() -> None:
+    sample = {"x": torch.zeros(3, 2), "x_mask": torch.ones(3, dtype=torch.bool)}
+    results = [
+        GaussianNoise(["x"], p=1.0).apply(
+            {name: value.clone() for name, value in sample.items()},
+            torch.Generator().manual_seed(seed),
+        )["x"]
+        for seed in (1, 1, 2)
+    ]
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])

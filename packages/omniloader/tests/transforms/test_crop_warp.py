@@ -105,6 +105,8 @@ def test_random_crop_is_for_training_and_center_crop_for_both() -> None:
     batch = sequence_batch(2, 6)
     draw = draw_for(2)
     assert RandomCrop(3).transform_batch(batch, draw, training=False) is batch
+    sample = batch[0]
+    assert RandomCrop(3)(sample, training=False)["x"].shape == (6, 1)
     result = CenterCrop(3).transform_batch(batch, draw, training=False)
     assert isinstance(result, UnifiedBatch)
     assert result.values["x"].shape == (2, 3, 1)

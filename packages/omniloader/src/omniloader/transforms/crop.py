@@ -15,6 +15,7 @@ from omniloader.transforms.batched import BatchTransform, Keys, Stack
 from omniloader.transforms.draws import below
 from omniloader.transforms.options import whole
 from omniloader.transforms.select import Form, Needs
+from omniloader.transforms.valid import take_steps
 from omniloader.utils.seeding import uniform
 
 
@@ -60,14 +61,16 @@ class Crop(BatchTransform):
         value, mask = stack.pair(form.name)
         steps = mask.shape[1]
         time = torch.from_numpy(offsets[:, None] + np.arange(self.length))
-        out = value.new_full((stack.size, self.length, *value.shape[2:]), form.placeholder)
-        out_mask = torch.zeros(stack.size, self.length, dtype=torch.bool)
-        if steps:
-            inside = time < steps
-            rows = torch.arange(stack.size)[:, None]
-            at = time.clamp(max=steps - 1)
-            out = torch.where(broadcast_mask(inside, out), value[rows, at], out)
-            out_mask = mask[rows, at] & inside
+        if not steps:
+            out = value.new_full((stack.size, self.length, *value.shape[2:]), form.placeholder)
+            out_mask = torch.zeros(stack.size, self.length, dtype=torch.bool)
+        else:
+            rows, at = torch.arange(stack.size), time.clamp(max=steps - 1)
+            out, out_mask = take_steps(value, rows, at), take_steps(mask, rows, at)
+            outside = time >= steps
+            if outside.any():
+                out.masked_fill_(broadcast_mask(outside, out), form.placeholder)
+                out_mask &= ~outside
         stack.values[form.name], stack.values[mask_name(form.name)] = out, out_mask
 
 

@@ -79,6 +79,22 @@ def put_steps(steps: Tensor, index: Tensor, rows: Tensor) -> None:
     steps.numpy()[index.numpy()] = rows.numpy()
 
 
+def take_steps(value: Tensor, rows: Tensor, at: Tensor) -> Tensor:
+    """Steps of samples, copied.
+
+    Args:
+        value: Shape ``(B, T, *trailing)``.
+        rows: Samples, int64 ``(n,)``.
+        at: Steps of each, int64 ``(n, L)``, in ``[0, T)``.
+
+    Returns:
+        Shape ``(n, L, *trailing)``.
+    """
+    index = (rows[:, None] * value.shape[1] + at).reshape(-1)
+    taken = value.reshape(-1, *value.shape[2:]).index_select(0, index)
+    return taken.reshape(*at.shape, *value.shape[2:])
+
+
 def narrowed(result: Tensor, dtype: torch.dtype, name: str) -> Tensor:
     """Cast a result to the dtype of its value.
 

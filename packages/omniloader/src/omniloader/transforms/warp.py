@@ -17,7 +17,7 @@ from omniloader.transforms.crop import region_ends
 from omniloader.transforms.draws import chosen
 from omniloader.transforms.options import number, probability
 from omniloader.transforms.select import Form, Needs
-from omniloader.transforms.valid import narrowed, wide
+from omniloader.transforms.valid import narrowed, take_steps, wide
 from omniloader.utils.seeding import uniform
 
 
@@ -82,23 +82,21 @@ def _warp(stack: Stack, form: Form, rows: IntArray, ends: IntArray, rates: Float
     own = torch.from_numpy(steps <= last)
     reached = torch.from_numpy(time <= last)
     nearest = _at(np.minimum(np.floor(time + 0.5), last))
-    source, real = value[picked], mask[picked]
-    lanes = torch.arange(len(rows))[:, None]
-    new_mask = real[lanes, nearest] & reached
-    new = source[lanes, nearest]
+    new_mask = take_steps(mask, picked, nearest) & reached
+    new = take_steps(value, picked, nearest)
     if value.dtype.is_floating_point:
-        low, high = _at(np.minimum(np.floor(time), last)), _at(np.minimum(np.floor(time) + 1, last))
-        share = torch.from_numpy(time - np.floor(time))
-        between = real[lanes, low] & real[lanes, high] & (share > 0)
-        mixed = _interpolate(source[lanes, low], source[lanes, high], share)
-        mixed = narrowed(mixed, value.dtype, form.name)
+        floor = np.floor(time)
+        low, high = _at(np.minimum(floor, last)), _at(np.minimum(floor + 1, last))
+        share = torch.from_numpy(time - floor)
+        between = take_steps(mask, picked, low) & take_steps(mask, picked, high) & (share > 0)
+        ends_of = (take_steps(value, picked, low), take_steps(value, picked, high))
+        mixed = narrowed(_interpolate(*ends_of, share), value.dtype, form.name)
         new = torch.where(broadcast_mask(between, new), mixed, new)
     # A step that no source step reaches any more is missing now.
-    new = torch.where(broadcast_mask(reached, new), new, new.new_tensor(form.placeholder))
-    value[picked, : len(steps)] = torch.where(
-        broadcast_mask(own, new), new, source[:, : len(steps)]
-    )
-    mask[picked, : len(steps)] = torch.where(own, new_mask, real[:, : len(steps)])
+    new.masked_fill_(broadcast_mask(~reached, new), form.placeholder)
+    span = slice(0, len(steps))
+    value[picked, span] = torch.where(broadcast_mask(own, new), new, value[picked, span])
+    mask[picked, span] = torch.where(own, new_mask, mask[picked, span])
 
 
 def _interpolate(low: Tensor, high: Tensor, share: Tensor) -> Tensor:
