@@ -173,7 +173,7 @@ def test_a_loaded_state_advances_the_loader() -> None:
 
 def test_a_state_is_small_and_readable() -> None:
     state = OmniSampler(mix(), epoch=1).state_dict()
-    assert list(state) == ["version", "epoch", "position", "seed", "fingerprint", "mix"]
+    assert list(state) == ["version", "epoch", "position", "seed", "fingerprint", "mix", "cursors"]
     assert state["mix"]["sizes"] == [30, 12, 5]
     weighted = SubsampleConfig(sample_weights=[1.0] * 100_000)
     sampler = OmniSampler(ProportionalStrategy([100_000], subsample=weighted))

@@ -11,8 +11,9 @@ from torch.utils.data import Sampler
 from omniloader.errors import PlanError, StateError
 from omniloader.sampling.checks import checked_whole
 from omniloader.sampling.draw import DrawBatch
+from omniloader.sampling.mixing import MixingStrategy
 from omniloader.sampling.sampler import OmniSampler
-from omniloader.sampling.state import Cursor, State
+from omniloader.sampling.state import Cursor, State, is_of
 
 COMPOSITIONS = ("mixed", "exact_ratio", "per_source")
 
@@ -72,8 +73,16 @@ class PlannedBatchSampler(Sampler[DrawBatch], ABC):
         """
 
     @abstractmethod
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a state was saved: the next iteration yields the rest of its epoch."""
+    def load_state_dict(self, state: Mapping[str, Any], *, migrate: bool = False) -> bool:
+        """Go on where a state was saved: the next iteration yields the rest of its epoch.
+
+        Args:
+            state: From :meth:`state_dict`.
+            migrate: As for :meth:`OmniSampler.load_state_dict`.
+
+        Returns:
+            Whether the mix has changed.
+        """
 
     def refuse_empty(self) -> None:
         """Refuse options under which an epoch has no batch."""
@@ -122,12 +131,15 @@ class OmniBatchSampler(PlannedBatchSampler):
         """Batches of this rank in a whole epoch; a resumed epoch yields the rest of them."""
         return self._batches(len(self.sampler))
 
+    @property
+    def _window(self) -> int | None:
+        return self.global_batch if self.composition == "exact_ratio" else None
+
     def _batches(self, draws: int) -> int:
         return draws // self.batch_size if self.drop_last else -(-draws // self.batch_size)
 
     def __iter__(self) -> Iterator[DrawBatch]:
-        window = self.global_batch if self.composition == "exact_ratio" else None
-        plan = self.sampler.strategy.plan(self.epoch, window=window)
+        plan = self.sampler.plan(window=self._window)
         shard, cursor, size = self.sampler.shard, self._cursor, self.batch_size
         start = cursor.begin()
         draws = shard.share(max(len(plan) - start, 0))
@@ -155,15 +167,20 @@ class OmniBatchSampler(PlannedBatchSampler):
             The state of :meth:`OmniSampler.state_dict`, with the batches' composition.
         """
         position = self._cursor.at(consumed, self.global_batch)
-        state = self.sampler.state_at(position)
+        drawn = self.sampler.plan(window=self._window).drawn(min(position, self.sampler.total))
+        state = self.sampler.state_at(position, drawn)
         state["batches"] = {"composition": self.composition, "global_batch": self.global_batch}
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, migrate: bool = False) -> bool:
         """Go on where a state was saved: the next iteration yields the rest of its epoch.
 
         Args:
             state: From :meth:`state_dict`, of any world size; ``mixed`` batches of any size too.
+            migrate: As for :meth:`OmniSampler.load_state_dict`.
+
+        Returns:
+            Whether the mix has changed.
 
         Raises:
             StateError: If the state is of another order.
@@ -172,18 +189,25 @@ class OmniBatchSampler(PlannedBatchSampler):
             state,
             {"composition": self.composition}
             | ({"global_batch": self.global_batch} if self.composition != "mixed" else {}),
+            self.sampler.strategy,
+            migrate,
         )
-        self.sampler.load_state_dict(state)
-        self._cursor.jump(state["position"])
+        changed = self.sampler.load_state_dict(state, migrate=migrate)
+        self._cursor.jump(0 if changed else state["position"])
+        return changed
 
 
-def check_batches(state: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def check_batches(
+    state: Mapping[str, Any], wanted: Mapping[str, Any], strategy: MixingStrategy, migrate: bool
+) -> None:
     """Refuse the state of batches that were planned otherwise.
 
     Raises:
         StateError: Naming what differs.
     """
-    saved = state.get("batches", {}) if isinstance(state, Mapping) else {}
+    if not isinstance(state, Mapping) or (migrate and not is_of(state, strategy)):
+        return  # not a state at all, or one whose batches end with its mix
+    saved = state.get("batches", {})
     for key, value in wanted.items():
         if key in saved and saved[key] != value:
             raise StateError(

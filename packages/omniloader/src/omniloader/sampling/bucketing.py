@@ -157,14 +157,21 @@ class LengthBucketBatchSampler(Sampler[Sequence[int]]):
         """
         return self._resumable().state_dict(consumed)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, migrate: bool = False) -> bool:
         """Go on where a state was saved: the next iteration yields the rest of its epoch.
+
+        Args:
+            state: From :meth:`state_dict`.
+            migrate: As for :meth:`OmniSampler.load_state_dict`.
+
+        Returns:
+            Whether the mix has changed.
 
         Raises:
             StateError: If the state is of another order, or the sampler not an
                 :class:`OmniSampler`.
         """
-        self._resumable().load_state_dict(state)
+        return self._resumable().load_state_dict(state, migrate=migrate)
 
     def _resumable(self) -> PlannedBuckets:
         if self._planned is None:

@@ -119,7 +119,7 @@ class PlannedBuckets(PlannedBatchSampler):
 
     def __len__(self) -> int:
         """Batches of this rank in a whole epoch; with ``max_tokens`` planned once an epoch."""
-        total = len(self.sampler.strategy)
+        total = self.sampler.total
         if self._rule.max_tokens is None:
             full, rest = divmod(total, self._rule.global_batch)
             kept = 0 if self.drop_last else int(self.sampler.shard.share(rest) > 0)
@@ -180,7 +180,10 @@ class PlannedBuckets(PlannedBatchSampler):
         position = pool * self._rule.pool
         if self._rule.max_tokens is None:
             position += batch * self._rule.global_batch
-        state = self.sampler.state_at(position)
+        # The draws of a pool come in order of length: a mix that has changed since cannot go on
+        # within one, but after it.
+        end = min((pool + (batch > 0)) * self._rule.pool, self.sampler.total)
+        state = self.sampler.state_at(position, self.sampler.plan().drawn(end))
         state["batches"] = {**self._facts(), "pool": pool, "batch": batch}
         state["batches"]["num_replicas"] = self._rule.num_replicas
         return state
@@ -197,19 +200,29 @@ class PlannedBuckets(PlannedBatchSampler):
             "lengths": hashlib.blake2b(self._lengths.tobytes(), digest_size=8).hexdigest(),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, migrate: bool = False) -> bool:
         """Go on where a state was saved: the next iteration yields the rest of its epoch.
 
         ``max_tokens`` batches depend on the world size: another one goes on at the next pool,
         with a warning that says so.
 
+        Args:
+            state: From :meth:`state_dict`.
+            migrate: As for :meth:`OmniSampler.load_state_dict`; the rest of the pool is skipped.
+
+        Returns:
+            Whether the mix has changed.
+
         Raises:
             StateError: If the state is of another order or of other batches.
         """
         saved = state.get("batches") if isinstance(state, Mapping) else None
-        if isinstance(saved, Mapping):
-            check_batches(state, self._facts())
-        self.sampler.load_state_dict(state)
+        check_batches(state, self._facts(), self.sampler.strategy, migrate)
+        changed = self.sampler.load_state_dict(state, migrate=migrate)
+        self._known_len = None
+        if changed:
+            self._jump((0, 0))
+            return True
         if not isinstance(saved, Mapping) or not {"pool", "batch", "num_replicas"} <= set(saved):
             raise StateError(
                 "sampler state is not of length buckets; load a state that the bucket sampler "
@@ -227,3 +240,4 @@ class PlannedBuckets(PlannedBatchSampler):
             )
             pool, batch = pool + 1, 0
         self._jump((pool, batch))
+        return False

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from omniloader._types import IntArray
+from omniloader.sampling.carry import Carry
 from omniloader.sampling.interleave import Interleave, Sequential
 from omniloader.sampling.mixing import MixingStrategy
 from omniloader.sampling.sampler import OmniSampler
@@ -34,8 +35,8 @@ class SequentialStrategy(MixingStrategy):
     def _interleave(self, counts: IntArray, epoch: int, window: int | None) -> Interleave:
         return Sequential(counts)
 
-    def _streams(self, counts: IntArray, epoch: int) -> dict[int, Stream]:
-        return {number: InOrder() for number in np.flatnonzero(counts).tolist()}
+    def _streams(self, epoch: int, carry: Carry | None) -> dict[int, Stream]:
+        return {number: InOrder() for number in np.flatnonzero(self.sizes).tolist()}
 
     def settings(self) -> dict[str, Any]:
         """The strategy's own options as plain values."""

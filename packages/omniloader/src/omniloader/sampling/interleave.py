@@ -36,30 +36,43 @@ class Interleave(Protocol):
 
 
 class Cyclic:
-    """The sources in turn: ``A B C A B C``.
+    """The sources in turn: ``A B C A B C``; one that is used up is left out: ``A B A B B``.
 
     Args:
-        counts: Draws of each source, int64 ``(S,)``: the same of all that take part, else 0.
+        counts: Draws of each source, int64 ``(S,)``.
     """
 
     def __init__(self, counts: IntArray) -> None:
         self._counts = np.asarray(counts, dtype=np.int64)
-        self._active = np.flatnonzero(self._counts)
+        # Stages between one source's last round and the next one's, with the same sources each.
+        ends = np.unique(self._counts[self._counts > 0])
+        self._rounds = np.concatenate([np.zeros(1, dtype=np.int64), ends])
+        self._active = [np.flatnonzero(self._counts >= end) for end in ends]
+        widths = np.array([len(active) for active in self._active], dtype=np.int64)
+        self._starts = np.cumsum(np.concatenate([[0], np.diff(self._rounds) * widths]))
 
     def __len__(self) -> int:
         return int(self._counts.sum())
 
     def locate(self, positions: IntArray) -> tuple[IntArray, IntArray]:
         """Source and number of the draw within it, at each position."""
-        draw, turn = np.divmod(positions, len(self._active))
-        return self._active[turn], draw
+        stage = np.searchsorted(self._starts, positions, side="right") - 1
+        source, draw = np.empty_like(positions), np.empty_like(positions)
+        for number, active in enumerate(self._active):
+            rows = np.flatnonzero(stage == number)
+            done, turn = np.divmod(positions[rows] - self._starts[number], len(active))
+            source[rows], draw[rows] = active[turn], done + self._rounds[number]
+        return source, draw
 
     def drawn(self, position: int) -> IntArray:
         """Draws of each source before a position, int64 ``(S,)``."""
-        rounds, turn = divmod(position, len(self._active))
-        out = np.zeros(len(self._counts), dtype=np.int64)
-        out[self._active] = rounds
-        out[self._active[:turn]] += 1
+        stage = int(np.searchsorted(self._starts, position, side="left")) - 1
+        if stage < 0:
+            return np.zeros_like(self._counts)
+        active = self._active[stage]
+        done, turn = divmod(position - int(self._starts[stage]), len(active))
+        out: IntArray = np.minimum(self._counts, self._rounds[stage] + done)
+        out[active[:turn]] += 1
         return out
 
 
@@ -115,7 +128,9 @@ class Shuffled:
         active = self._counts[self._active]
         phases = uniform(derive_keys(derive_seed(seed, "phase"), np.arange(len(active))), 0)
         self._running: Counts = (
-            SteadyCounts(active, window) if steady else RunningCounts(active, phases)
+            SteadyCounts(active, window)
+            if steady and len(active)
+            else RunningCounts(active, phases)
         )
 
     def __len__(self) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from omniloader._types import IntArray
 from omniloader.errors import PlanError
+from omniloader.sampling.carry import Carry
 from omniloader.sampling.checks import checked_epoch, checked_names, checked_whole, per_source
 from omniloader.sampling.interleave import Interleave, Shuffled
 from omniloader.sampling.plan import EpochPlan
@@ -54,21 +55,24 @@ class MixingStrategy(ABC):
         ]
         self.seed = int(seed)
         self.subsample = _configs(subsample, self.names)
-        self._pools = [
+        self._pools = self._make_pools(range(len(self.sizes)))
+        self._starts = np.cumsum([0, *self.sizes[:-1]], dtype=np.int64)
+        self._skip_empty()
+
+    def _make_pools(self, keys: Sequence[int]) -> list[IndexPool]:
+        return [
             IndexPool(
                 size,
                 config.replacement,
                 config.policy,
-                derive_seed(self.seed, "source", number),
+                derive_seed(self.seed, "source", key),
                 config.sample_weights,
                 name=name,
             )
-            for number, (size, name, config) in enumerate(
-                zip(self.sizes, self.names, self.subsample, strict=True)
+            for key, size, name, config in zip(
+                keys, self.sizes, self.names, self.subsample, strict=True
             )
         ]
-        self._starts = np.cumsum([0, *self.sizes[:-1]], dtype=np.int64)
-        self._skip_empty()
 
     def _skip_empty(self) -> None:
         if not any(self.sizes):
@@ -121,7 +125,9 @@ class MixingStrategy(ABC):
         """
         return list(self._counts(checked_epoch(epoch)).tolist())
 
-    def plan(self, epoch: int = 0, *, window: int | None = None) -> EpochPlan:
+    def plan(
+        self, epoch: int = 0, *, window: int | None = None, carry: Carry | None = None
+    ) -> EpochPlan:
         """The order of an epoch, as a pure function of the position.
 
         Args:
@@ -129,29 +135,49 @@ class MixingStrategy(ABC):
             window: Every ``window`` positions, counted from 0, are to hold each source's exact
                 share, rounded so that running totals stay closest to the shares. Default:
                 windows of 64, rounded at random.
+            carry: What a run that goes on with this mix brings from another one.
         """
         epoch = checked_epoch(epoch)
-        counts = self._counts(epoch)
-        streams = self._streams(counts, epoch)
+        counts = self.rest(epoch, carry)
+        streams = self._streams(epoch, carry)
         return EpochPlan(self._interleave(counts, epoch, window), streams, self._starts, epoch)
 
-    def _streams(self, counts: IntArray, epoch: int) -> dict[int, Stream]:
+    def rest(self, epoch: int, carry: Carry | None) -> IntArray:
+        """Draws of each source in an epoch that are left after what is carried over."""
+        counts = self._counts(epoch)
+        return counts if carry is None else carry.rest(counts, epoch)
+
+    def _streams(self, epoch: int, carry: Carry | None) -> dict[int, Stream]:
         """The draws within each source that takes part."""
-        before = self._drawn_before(epoch)
-        return {
-            number: self._pools[number].stream(int(counts[number]), epoch, int(before[number]))
+        counts, before = self._counts(epoch), self.drawn_before(epoch, carry)
+        pools = self._pools if carry is None else self._make_pools(carry.keys)
+        streams = {
+            number: pools[number].stream(int(counts[number]), epoch, int(before[number]))
             for number in np.flatnonzero(counts).tolist()
         }
+        if carry is None:
+            return streams
+        return {n: carry.shifted(stream, n, epoch) for n, stream in streams.items()}
 
-    def _drawn_before(self, epoch: int) -> IntArray:
-        """Draws of each source in all epochs before; only streams that go on ask for it."""
+    def drawn_before(self, epoch: int, carry: Carry | None = None) -> IntArray:
+        """Draws of each source in all epochs before; zeros if none goes on where it stopped."""
         if not any(pool.is_stream for pool in self._pools):
             return np.zeros(len(self.sizes), dtype=np.int64)
-        varying = min(epoch, self._settled())
-        before = (epoch - varying) * self._counts(varying)
-        for earlier in range(varying):
-            before = before + self._counts(earlier)
-        return before
+        if carry is None:
+            return self._between(0, epoch)
+        before = np.asarray(carry.before, dtype=np.int64)
+        if epoch == carry.epoch:
+            return before
+        before = before + carry.total(self._counts(carry.epoch), carry.epoch)
+        return before + self._between(carry.epoch + 1, epoch)
+
+    def _between(self, first: int, stop: int) -> IntArray:
+        """Draws of each source in epochs ``first`` to ``stop``."""
+        varying = range(first, min(stop, max(first, self._settled())))
+        counts = (stop - first - len(varying)) * self._counts(stop)
+        for epoch in varying:
+            counts = counts + self._counts(epoch)
+        return counts
 
     def epoch_indices(self, epoch: int = 0) -> list[int]:
         """The whole plan of an epoch as a list of global indices."""

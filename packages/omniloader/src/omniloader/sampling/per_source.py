@@ -98,7 +98,7 @@ class PerSourceBatchSampler(PlannedBatchSampler):
 
     def _batch_counts(self) -> IntArray:
         """Global batches of each source in the present epoch."""
-        counts = np.asarray(self.sampler.strategy.target_counts(self.epoch), dtype=np.int64)
+        counts = np.asarray(self.sampler.counts(), dtype=np.int64)
         full, rest = np.divmod(counts, self._sizes)
         shard = self.sampler.shard
         if self.drop_last:
@@ -112,9 +112,9 @@ class PerSourceBatchSampler(PlannedBatchSampler):
         return sum(self._batch_counts().tolist())
 
     def __iter__(self) -> Iterator[DrawBatch]:
-        strategy, shard = self.sampler.strategy, self.sampler.shard
+        shard = self.sampler.shard
         plan, order = self.sampler.plan(), self._order()
-        counts = strategy.target_counts(self.epoch)
+        counts = self.sampler.counts()
         for step in range(self._cursor.begin(), len(order), _BULK):
             sources, numbers = order.locate(np.arange(step, min(step + _BULK, len(order))))
             firsts = numbers * self._sizes[sources]
@@ -140,25 +140,34 @@ class PerSourceBatchSampler(PlannedBatchSampler):
                 those handed out.
         """
         step = self._cursor.at(consumed, 1)
-        draws = self._order().drawn(step) * self._sizes
-        counts = self.sampler.strategy.target_counts(self.epoch)
-        state = self.sampler.state_at(int(np.minimum(draws, counts).sum()))
+        drawn = np.minimum(self._order().drawn(step) * self._sizes, self.sampler.counts())
+        state = self.sampler.state_at(int(drawn.sum()), drawn)
         state["batches"] = {**self._facts(), "step": step}
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, migrate: bool = False) -> bool:
         """Go on where a state was saved: the next iteration yields the rest of its epoch.
+
+        Args:
+            state: From :meth:`state_dict`.
+            migrate: As for :meth:`OmniSampler.load_state_dict`.
+
+        Returns:
+            Whether the mix has changed.
 
         Raises:
             StateError: If the state is of another order or of other batches.
         """
         saved = state.get("batches") if isinstance(state, Mapping) else None
-        if isinstance(saved, Mapping):
-            check_batches(state, self._facts())
-        self.sampler.load_state_dict(state)
+        check_batches(state, self._facts(), self.sampler.strategy, migrate)
+        changed = self.sampler.load_state_dict(state, migrate=migrate)
+        if changed:
+            self._cursor.jump(0)
+            return True
         if not isinstance(saved, Mapping) or "step" not in saved:
             raise StateError(
                 "sampler state is not of per_source batches; load a state that this batch "
                 "sampler itself has saved"
             )
         self._cursor.jump(int(saved["step"]))
+        return False

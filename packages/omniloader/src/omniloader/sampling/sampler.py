@@ -7,13 +7,15 @@ from typing import Any
 
 from torch.utils.data import Sampler
 
+from omniloader._types import IntArray
 from omniloader.errors import PlanError, StateError
+from omniloader.sampling.carry import Carry
 from omniloader.sampling.checks import checked_epoch
 from omniloader.sampling.draw import DrawIndex
 from omniloader.sampling.mixing import MixingStrategy
 from omniloader.sampling.plan import EpochPlan
 from omniloader.sampling.shard import Shard
-from omniloader.sampling.state import Cursor, State, check_state, state_of
+from omniloader.sampling.state import Cursor, State, check_state, migrated, state_of
 
 # The first draws of an epoch should come at once; later ones are computed in bulk.
 _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 8, 1 << 13
@@ -64,10 +66,25 @@ class OmniSampler(Sampler[DrawIndex]):
         self.epoch = checked_epoch(epoch)
         self._on_epoch = on_epoch
         self._cursor = Cursor()
+        self._carry: Carry | None = None
 
     def __len__(self) -> int:
         """Draws of this rank in a whole epoch; a resumed epoch yields the rest of them."""
-        return self.shard.share(len(self.strategy))
+        return self.shard.share(self.total)
+
+    @property
+    def total(self) -> int:
+        """Draws of all ranks in the present epoch."""
+        return sum(self.counts())
+
+    def counts(self) -> list[int]:
+        """Draws of each source in the present epoch, of all ranks."""
+        return list(self.strategy.rest(self.epoch, self._carried()).tolist())
+
+    def _carried(self) -> Carry | None:
+        """What an earlier mix means for the present epoch."""
+        carry = self._carry
+        return carry if carry is not None and self.epoch >= carry.epoch else None
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the start of an epoch; the epoch of a loaded state goes on where it was saved.
@@ -82,9 +99,9 @@ class OmniSampler(Sampler[DrawIndex]):
         if self._on_epoch is not None:
             self._on_epoch(epoch)
 
-    def plan(self) -> EpochPlan:
-        """The plan of the present epoch, over all ranks."""
-        return self.strategy.plan(self.epoch)
+    def plan(self, *, window: int | None = None) -> EpochPlan:
+        """The plan of the present epoch, over all ranks; see :meth:`MixingStrategy.plan`."""
+        return self.strategy.plan(self.epoch, window=window, carry=self._carried())
 
     def __iter__(self) -> Iterator[DrawIndex]:
         plan, epoch, cursor = self.plan(), self.epoch, self._cursor
@@ -111,34 +128,62 @@ class OmniSampler(Sampler[DrawIndex]):
                 default those handed out. A loader that prefetches must say it.
 
         Returns:
-            ``version epoch position seed fingerprint mix``; ``position`` counts draws over all
-            ranks, so that it holds for another world size, batch size or number of workers.
+            ``version epoch position seed fingerprint mix cursors``; ``position`` counts draws
+            over all ranks, so that it holds for another world size, batch size or number of
+            workers.
         """
         return self.state_at(self._cursor.at(consumed, self.shard.num_replicas))
 
-    def state_at(self, position: int) -> State:
-        """The state after ``position`` draws of the epoch, over all ranks."""
-        return state_of(self.strategy, self.epoch, min(position, len(self.strategy)))
+    def state_at(self, position: int, drawn: IntArray | None = None) -> State:
+        """The state after ``position`` draws of the epoch, over all ranks.
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        Args:
+            position: Number of draws; what repeats from the front of the epoch does not count.
+            drawn: The same for each source; default those of :meth:`plan`.
+        """
+        position = min(position, self.total)
+        if drawn is None:
+            drawn = self.plan().drawn(position)
+        return state_of(self.strategy, self.epoch, position, drawn, self._carried())
+
+    def load_state_dict(self, state: Mapping[str, Any], *, migrate: bool = False) -> bool:
         """Go on where a state was saved: the next iteration yields the rest of its epoch.
 
         Args:
             state: From :meth:`state_dict`, of any world size.
+            migrate: Take the state of another mix too: sources that are unchanged go on where
+                they stood, the others start anew, and the difference is printed.
+
+        Returns:
+            Whether the mix has changed.
 
         Raises:
             StateError: If the state is incomplete, of another version or seed, or of another
                 mix, saying what changed.
         """
         changed = check_state(state, self.strategy)
-        if changed:
-            raise StateError(f"sampler state is of another mix: {'; '.join(changed)}")
-        if state["position"] > len(self.strategy):
+        if changed and not migrate:
             raise StateError(
-                f"sampler state: position must be at most {len(self.strategy)}, the draws of an "
-                f"epoch, got {state['position']}"
+                f"sampler state is of another mix: {'; '.join(changed)}; load_state_dict(state, "
+                "migrate=True) keeps the cursors of unchanged sources"
             )
-        self.epoch = state["epoch"]
-        self._cursor.jump(state["position"])
+        if changed:
+            print("going on with a changed mix:", *changed, sep="\n  ")
+            self._go_to(state["epoch"], 0, migrated(state, self.strategy))
+        else:
+            saved = state.get("carry")
+            carry = None if saved is None else Carry.from_state(saved, self.strategy.names)
+            self._go_to(state["epoch"], state["position"], carry)
+        return bool(changed)
+
+    def _go_to(self, epoch: int, position: int, carry: Carry | None) -> None:
+        total = int(self.strategy.rest(epoch, carry).sum())
+        if position > total:
+            raise StateError(
+                f"sampler state: position must be at most {total}, the draws of an epoch, "
+                f"got {position}"
+            )
+        self.epoch, self._carry = epoch, carry
+        self._cursor.jump(position)
         if self._on_epoch is not None:
-            self._on_epoch(self.epoch)
+            self._on_epoch(epoch)

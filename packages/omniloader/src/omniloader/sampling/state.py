@@ -7,7 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from omniloader._types import IntArray
 from omniloader.errors import StateError
+from omniloader.sampling.carry import Carry, cursors_of
 from omniloader.sampling.mixing import MixingStrategy
 from omniloader.sampling.plan import PLAN_VERSION
 
@@ -56,6 +60,11 @@ def mix_of(strategy: MixingStrategy) -> State:
     }
 
 
+def is_of(state: Mapping[str, Any], strategy: MixingStrategy) -> bool:
+    """Whether a state is of this mix."""
+    return bool(state.get("fingerprint") == fingerprint_of(mix_of(strategy)))
+
+
 def fingerprint_of(mix: Mapping[str, Any]) -> str:
     """A short name of a mix: equal for equal ones."""
     text = json.dumps(mix, sort_keys=True, separators=(",", ":"))
@@ -66,17 +75,50 @@ def _digest(raw: bytes | None) -> str | None:
     return None if raw is None else hashlib.blake2b(raw, digest_size=8).hexdigest()
 
 
-def state_of(strategy: MixingStrategy, epoch: int, position: int) -> State:
-    """The state of a run after ``position`` draws of an epoch, over all ranks: plain JSON."""
+def state_of(
+    strategy: MixingStrategy, epoch: int, position: int, drawn: IntArray, carry: Carry | None
+) -> State:
+    """The state of a run after ``position`` draws of an epoch, over all ranks: plain JSON.
+
+    Args:
+        strategy: Its mix.
+        epoch: Its epoch.
+        position: Draws of the epoch so far; those of an earlier mix not counted.
+        drawn: The same for each source, int64 ``(S,)``.
+        carry: What it brought from an earlier mix.
+    """
     mix = mix_of(strategy)
-    return {
+    keys = range(len(drawn)) if carry is None else carry.keys
+    if carry is not None and epoch == carry.epoch:
+        drawn = drawn + np.asarray(carry.drawn)
+    before = strategy.drawn_before(epoch, carry)
+    state = {
         "version": PLAN_VERSION,
         "epoch": epoch,
         "position": position,
         "seed": strategy.seed,
         "fingerprint": fingerprint_of(mix),
         "mix": mix,
+        "cursors": cursors_of(strategy.names, keys, before.tolist(), drawn.tolist()),
     }
+    if carry is not None:
+        state["carry"] = carry.to_state(strategy.names)
+    return state
+
+
+def migrated(state: Mapping[str, Any], strategy: MixingStrategy) -> Carry:
+    """What a state of another mix carries over: the cursors of the sources that are unchanged."""
+    before, after = _by_name(state["mix"]), _by_name(mix_of(strategy))
+    cursors = {
+        name: cursor
+        for name, cursor in state["cursors"].items()
+        if name in after and before[name] == after[name]
+    }
+    # A source that has changed must not share its order with one that is gone, either.
+    free = 1 + max(int(cursor["key"]) for cursor in state["cursors"].values())
+    for number, name in enumerate(after):
+        cursors.setdefault(name, {"key": free + number, "before": 0, "drawn": 0})
+    return Carry.from_state({"epoch": state["epoch"], "cursors": cursors}, strategy.names)
 
 
 def check_state(state: object, strategy: MixingStrategy) -> list[str]:
@@ -92,7 +134,7 @@ def check_state(state: object, strategy: MixingStrategy) -> list[str]:
         raise StateError(f"sampler state must be a mapping, got {type(state).__name__}")
     missing = [
         key
-        for key in ("version", "epoch", "position", "seed", "fingerprint", "mix")
+        for key in ("version", "epoch", "position", "seed", "fingerprint", "mix", "cursors")
         if key not in state
     ]
     if missing:
@@ -117,10 +159,7 @@ def check_state(state: object, strategy: MixingStrategy) -> list[str]:
             f"sampler state was saved with seed {state['seed']}, this strategy has seed "
             f"{strategy.seed}; use the same seed to go on with the same order"
         )
-    mix = mix_of(strategy)
-    if state["fingerprint"] == fingerprint_of(mix):
-        return []
-    return differences(state["mix"], mix)
+    return [] if is_of(state, strategy) else differences(state["mix"], mix_of(strategy))
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
