@@ -1,0 +1,81 @@
+"""Read columns of samples through wrappers, copying nothing that need not be copied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from omniloader._types import Column, Gather, IntArray
+
+
+def read_columns(dataset: Any, indices: IntArray) -> dict[str, Column]:
+    """Columns of many samples: by the dataset's ``read_batch`` if it has one, else one by one.
+
+    Args:
+        dataset: A source.
+        indices: Positions, ``(n,)``.
+    """
+    read_batch = getattr(dataset, "read_batch", None)
+    if callable(read_batch):
+        return dict(read_batch(indices))
+    samples: list[Mapping[str, Any]] = [dataset[int(i)] for i in indices]
+    keys = dict.fromkeys(key for sample in samples for key in sample)
+    return {key: [sample.get(key) for sample in samples] for key in keys}
+
+
+def take(column: Column, rows: IntArray) -> Column:
+    """The rows of a column that stand at ``rows``."""
+    if isinstance(column, Gather):
+        return Gather(column.table, column.index[rows])
+    if isinstance(column, torch.Tensor):
+        return Gather(column, rows)
+    return [column[int(row)] for row in rows]
+
+
+def frames_of(column: Column, rows: IntArray, offsets: IntArray) -> Column:
+    """One frame of each of some rows, as sequences of length 1.
+
+    Args:
+        column: Sequences of n samples.
+        rows: Which samples, ``(m,)``.
+        offsets: Which frame of each, ``(m,)``.
+
+    Returns:
+        A column of m sequences of one step.
+    """
+    if isinstance(column, Gather | torch.Tensor):
+        table, index = (
+            (column.table, column.index[rows]) if isinstance(column, Gather) else (column, rows)
+        )
+        steps = table.shape[1]
+        return Gather(table.reshape(-1, 1, *table.shape[2:]), index * steps + offsets)
+    cut = zip(rows.tolist(), offsets.tolist(), strict=True)
+    return [None if column[row] is None else column[row][at : at + 1] for row, at in cut]
+
+
+def label_columns(dataset: Any, names: list[str]) -> dict[str, list[Any]]:
+    """Some small values of all samples, without reading anything else where that is possible.
+
+    A dataset that offers ``with_keys(names)`` reads only those.
+
+    Args:
+        dataset: A source.
+        names: Names of values; what the dataset lacks is left out.
+
+    Returns:
+        Name to one NumPy array (or None) a sample.
+    """
+    narrow = getattr(dataset, "with_keys", None)
+    reader = narrow(names) if callable(narrow) else dataset
+    values: dict[str, list[Any]] = {name: [] for name in names}
+    for i in range(len(reader)):
+        sample = reader[i]
+        for name in names:
+            value = sample.get(name)
+            values[name].append(None if value is None else np.asarray(value))
+    if reader is not dataset and callable(getattr(reader, "close", None)):
+        reader.close()
+    return values

@@ -1,0 +1,242 @@
+"""Open the split of a corpus file, checked against the corpus's declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import torch
+from torch.utils.data import Dataset
+
+from blinklinmult.data.attributes import mismatches, read_attributes
+from blinklinmult.data.keys import SampleId, parse_sample_id
+from blinklinmult.data.names import (
+    EYE_SIDE,
+    FRAME_GROUP,
+    MASKED,
+    SAMPLE_KEY,
+    SCHEMA_VERSION,
+    TARGETS,
+    VIDEO_ID,
+)
+from blinklinmult.data.spec import DatasetSpec
+from blinklinmult.errors import DataModuleError, SchemaError
+from omniloader._types import Column, Gather, IntArray, PathLike, Sample
+from omniloader.data.datasets import HDF5Dataset
+from omniloader.errors import SampleError, SourceError
+from omniloader.masks import mask_name
+
+KEY_METADATA = (VIDEO_ID, FRAME_GROUP, EYE_SIDE)
+"""Metadata that is in the key of a sample, so that it costs no reading."""
+
+
+class CorpusDataset(Dataset[Sample]):
+    """Samples of one split of a corpus: what the corpus declares, and the parts of the key.
+
+    Labels are checked as they are read.
+
+    Args:
+        spec: The corpus.
+        h5_path: Its file.
+        subset: The split.
+        keys: Values to read; None: all that the corpus declares, and their masks.
+        cache_size: Decoded samples each process keeps.
+        preload: Decode all samples now.
+
+    Raises:
+        SourceError: If the file is missing, damaged, or lacks the split or a value.
+        SchemaError: If a sample's key has not three parts.
+    """
+
+    def __init__(
+        self,
+        spec: DatasetSpec,
+        h5_path: PathLike,
+        subset: str,
+        keys: Sequence[str] | None = None,
+        cache_size: int = 0,
+        preload: bool = False,
+    ) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.subset = subset
+        self._data = HDF5Dataset(
+            h5_path,
+            subset,
+            keys=declared_keys(spec) if keys is None else keys,
+            cache_size=cache_size,
+            preload=preload,
+            name=spec.name,
+        )
+        self.sample_ids: Sequence[str] = self._data.sample_ids
+        for key in self.sample_ids:
+            self._parsed(key)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, index: int) -> Sample:
+        """One sample.
+
+        Raises:
+            SampleError: If a label is outside [0, 1].
+        """
+        sample = self._data[index]
+        key = self.sample_ids[index]
+        self._check({name: value[None] for name, value in _labels(sample).items()}, [key])
+        return {**sample, SAMPLE_KEY: key, **self._metadata(key)}
+
+    def read_batch(self, indices: IntArray | Sequence[int]) -> dict[str, Column]:
+        """Columns of many samples.
+
+        Args:
+            indices: Positions, ``(n,)``.
+
+        Raises:
+            SampleError: If a label is outside [0, 1].
+        """
+        columns = self._data.read_batch(indices)
+        keys = [self.sample_ids[int(i)] for i in indices]
+        self._check(_labels(columns), keys)
+        parsed = [self._metadata(key) for key in keys]
+        columns[SAMPLE_KEY] = keys
+        for name in KEY_METADATA:
+            columns[name] = [parts[name] for parts in parsed]
+        return columns
+
+    def sequence_lengths(self, key: str) -> IntArray:
+        """Native number of steps of a value in all samples, from shapes."""
+        return self._data.sequence_lengths(key)
+
+    def with_keys(self, names: Sequence[str]) -> CorpusDataset:
+        """The same split, of which only some values are read; those it lacks are left out."""
+        known = declared_keys(self.spec)
+        return CorpusDataset(
+            self.spec, self._data.h5_path, self.subset, [name for name in names if name in known]
+        )
+
+    def reset_for_worker(self) -> None:
+        """Drop handles inherited from another process."""
+        self._data.reset_for_worker()
+
+    def close(self) -> None:
+        """Release the file; the next read opens it again."""
+        self._data.close()
+
+    def _metadata(self, key: str) -> dict[str, str]:
+        return self._parsed(key)._asdict()
+
+    def _parsed(self, key: str) -> SampleId:
+        try:
+            return parse_sample_id(key)
+        except SchemaError as error:
+            raise SchemaError(
+                f"corpus '{self.name}', {self.subset} in '{self._data.h5_path}': {error}"
+            ) from error
+
+    def _check(self, labels: Mapping[str, Any], keys: Sequence[str]) -> None:
+        """Refuse labels outside [0, 1] where their mask is True; NaN is outside."""
+        for target in TARGETS:
+            if target not in labels:
+                continue
+            found = _first_wrong(labels[target], labels.get(mask_name(target)))
+            if found is not None:
+                row, value = found
+                raise SampleError(
+                    f"corpus '{self.name}', {self.subset} sample '{keys[row]}': '{target}' must "
+                    f"be in [0, 1] where '{mask_name(target)}' is True, got {value:g}; build the "
+                    "file again"
+                )
+
+
+def _first_wrong(values: Any, masks: Any) -> tuple[int, float] | None:
+    """Row and value of the first label outside [0, 1] under a True mask."""
+    if isinstance(values, torch.Tensor) and (masks is None or isinstance(masks, torch.Tensor)):
+        wrong = ~((values >= 0) & (values <= 1))
+        if masks is not None:
+            wrong &= masks.bool()
+        if not wrong.any():
+            return None
+        row = int(wrong.flatten(1).any(1).nonzero()[0])
+        return row, float(values[row][wrong[row]][0])
+    for row, value in enumerate(values):  # windows of several lengths
+        mask = None if masks is None or masks[row] is None else masks[row][None]
+        found = None if value is None else _first_wrong(value[None], mask)
+        if found is not None:
+            return row, found[1]
+    return None
+
+
+def _labels(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Targets and their masks, with rows of a table looked up."""
+    names = [name for target in TARGETS for name in (target, mask_name(target))]
+    return {name: _rows(values[name]) for name in names if values.get(name) is not None}
+
+
+def _rows(column: Any) -> Any:
+    if isinstance(column, Gather):
+        return column.table[torch.from_numpy(column.index)]
+    return column
+
+
+def declared_keys(spec: DatasetSpec) -> list[str]:
+    """Names of all arrays of a sample that a corpus declares, masks included."""
+    values = (*spec.feature_keys, *spec.target_keys)
+    return [*values, *(mask_name(name) for name in values if name in MASKED)]
+
+
+def check_file(spec: DatasetSpec, path: Path, build_hint: str) -> tuple[str, ...]:
+    """Check that a corpus's file is there, whole, and as the declaration says.
+
+    Args:
+        spec: The corpus.
+        path: Its file.
+        build_hint: How to build it, for messages.
+
+    Returns:
+        The groups of the file that hold any sample.
+
+    Raises:
+        DataModuleError: If the file cannot serve the corpus.
+    """
+    whose = f"corpus '{spec.name}'"
+    if not path.is_file():
+        raise DataModuleError(f"{whose}: its file '{path}' is not built; {build_hint}")
+    try:
+        with h5py.File(path, "r") as file:
+            attributes = read_attributes(file)
+            filled = tuple(name for name, group in file.items() if len(group))
+    except OSError as error:
+        raise DataModuleError(
+            f"{whose}: '{path}' is damaged or not HDF5 ({error}); {build_hint}"
+        ) from error
+    version = attributes.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise DataModuleError(
+            f"{whose}: '{path}' must be of schema version {SCHEMA_VERSION}, got {version}; "
+            f"{build_hint}"
+        )
+    wrong = mismatches(attributes, spec)
+    if wrong:
+        raise DataModuleError(
+            f"{whose}: '{path}' is not what its spec declares: {'; '.join(wrong)}; mend the spec, "
+            f"or {build_hint}"
+        )
+    return filled
+
+
+def open_corpus(
+    spec: DatasetSpec, path: Path, subset: str, cache_size: int = 0, preload: bool = False
+) -> CorpusDataset:
+    """Open one split whose file :func:`check_file` has passed.
+
+    Raises:
+        DataModuleError: If the file cannot be read after all.
+        SchemaError: If a sample's key has not three parts.
+    """
+    try:
+        return CorpusDataset(spec, path, subset, cache_size=cache_size, preload=preload)
+    except SourceError as error:
+        raise DataModuleError(f"corpus '{spec.name}', {subset}: {error}") from error
