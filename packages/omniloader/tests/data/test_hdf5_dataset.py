@@ -441,7 +441,7 @@ def test_the_cache_keeps_the_last_used(path: Path, monkeypatch: pytest.MonkeyPat
     data = HDF5Dataset(path, "train", cache_size=2)
     reads: list[int] = []
     read = data._read
-    monkeypatch.setattr(data, "_read", lambda at: (reads.append(at), read(at))[1])
+    monkeypatch.setattr(data, "_read", lambda at, names: (reads.append(at), read(at, names))[1])
     for index in (0, 1, 0, 2, 0, 1, -1):
         data[index]
     assert reads == [0, 1, 2, 1, 2]

@@ -16,13 +16,16 @@ from omniloader.data._values import Stored, decoded, storable
 from omniloader.errors import SampleError, SourceError
 
 
-def read_sample(group: h5g.GroupID, keys: Sequence[bytes] | None, where: str) -> dict[str, Stored]:
+def read_sample(
+    group: h5g.GroupID, keys: Sequence[str] | None, where: str, arrays_only: bool = False
+) -> dict[str, Stored]:
     """Decode the values of one sample.
 
     Args:
         group: The sample's group.
         keys: Names of the values to read; None reads every array of the group.
         where: Whose group this is, for messages.
+        arrays_only: Whether a group under one of ``keys`` is passed over.
 
     Returns:
         Key to value. Keys that the sample lacks, or that hold HDF5's null, are left out.
@@ -32,10 +35,10 @@ def read_sample(group: h5g.GroupID, keys: Sequence[bytes] | None, where: str) ->
         SourceError: If a value cannot be read.
     """
     sample: dict[str, Stored] = {}
-    for key in group if keys is None else keys:
+    for key in group if keys is None else map(_raw, keys):
         node = _node(group, key, where)
         if not isinstance(node, h5d.DatasetID):
-            if keys is not None and node is not None:
+            if keys is not None and node is not None and not arrays_only:
                 raise SampleError(f"{where}: '{_text(key)}' must be an array, got a group")
             continue
         if node.shape is not None:
@@ -71,7 +74,7 @@ def open_sample(parent: h5g.GroupID, sample_id: str, where: str) -> h5g.GroupID:
     Raises:
         SourceError: If an array or nothing stands in its place.
     """
-    node = _node(parent, sample_id.encode("utf-8", "surrogateescape"), where)
+    node = _node(parent, _raw(sample_id), where)
     if isinstance(node, h5g.GroupID):
         return node
     raise SourceError(
@@ -132,6 +135,10 @@ def _type_name(dtype: np.dtype[np.void] | np.dtype[np.object_]) -> str:
 
 def _cause(error: BaseException) -> str:
     return str(error.args[0]) if error.args else str(error)
+
+
+def _raw(key: str) -> bytes:
+    return key.encode("utf-8", "surrogateescape")
 
 
 def _text(key: bytes) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from omniloader.errors import ConfigError
+
+_NO_NAME = frozenset("/\\\0")
 
 
 def checked_keys(keys: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -25,6 +27,17 @@ def checked_keys(keys: Sequence[str] | None) -> tuple[str, ...] | None:
     if not keys or len(set(keys)) < len(keys):
         raise ConfigError(f"keys must name at least one key, each once, got {list(keys)!r}")
     return tuple(keys)
+
+
+def names_to_read(
+    wanted: Collection[str] | None, served: Sequence[str] | None
+) -> tuple[str, ...] | None:
+    """Which names ``read_batch`` reads: those asked for that are served; None is all there are."""
+    if wanted is None:
+        return None if served is None else tuple(served)
+    names = (name for name in dict.fromkeys(wanted) if served is None or name in served)
+    # No stored value has such a name, but a path of it may lead somewhere else.
+    return tuple(name for name in names if name.strip(".") and not set(name) & _NO_NAME)
 
 
 def checked_count(value: int, label: str) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ import torch
 
 from omniloader._types import Column, IntArray
 from omniloader.errors import SampleError
+
+T = TypeVar("T")
 
 Stored: TypeAlias = npt.NDArray[Any] | str | list[Any]
 """A decoded value: an array that PyTorch can hold, a text, or a (nested) list of texts."""
@@ -112,6 +114,11 @@ def is_uniform(rows: Sequence[Stored | None]) -> bool:
         isinstance(row, np.ndarray) and row.shape == first.shape and row.dtype == first.dtype
         for row in rows
     )
+
+
+def wanted(columns: Mapping[str, T], keys: Collection[str] | None) -> list[tuple[str, T]]:
+    """Names and columns of those that are asked for; None asks for all."""
+    return [(key, column) for key, column in columns.items() if keys is None or key in keys]
 
 
 def checked_index(index: int, size: int, label: str) -> int:

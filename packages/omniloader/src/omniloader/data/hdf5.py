@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,9 +16,16 @@ from omniloader._types import Column, Gather, IntArray, PathLike, Sample
 from omniloader.data._hdf5_file import GroupHandle
 from omniloader.data._hdf5_read import array_names, open_sample, read_sample, steps_of
 from omniloader.data._names import CompactNames
-from omniloader.data._options import checked_count, checked_keys, checked_subset
+from omniloader.data._options import checked_count, checked_keys, checked_subset, names_to_read
 from omniloader.data._preload import PreloadedColumn, preload_columns
-from omniloader.data._values import Stored, as_column, checked_index, checked_indices, handed_out
+from omniloader.data._values import (
+    Stored,
+    as_column,
+    checked_index,
+    checked_indices,
+    handed_out,
+    wanted,
+)
 from omniloader.errors import MissingGroupError
 
 
@@ -64,7 +71,6 @@ class HDF5Dataset(Dataset[Sample]):
         self.cache_size = checked_count(cache_size, "cache_size")
         self.name = name
         self._handle = GroupHandle(self.h5_path, self.subset)
-        self._raw_keys = None if self.keys is None else [key.encode() for key in self.keys]
         self._cache: OrderedDict[int, dict[str, Stored]] = OrderedDict()
         self._lengths: dict[str, IntArray] = {}
         self._columns: dict[str, PreloadedColumn] | None = None
@@ -75,7 +81,9 @@ class HDF5Dataset(Dataset[Sample]):
             )
             self._check_keys_occur()
             if preload:
-                self._columns = preload_columns(map(self._read, range(len(self))), len(self))
+                self._columns = preload_columns(
+                    (self._read(at, self.keys) for at in range(len(self))), len(self)
+                )
         finally:
             # Nothing stays open that a worker could inherit.
             self._handle.close()
@@ -94,18 +102,25 @@ class HDF5Dataset(Dataset[Sample]):
         at = checked_index(index, len(self), self._handle.label)
         return {key: handed_out(value, self._shares) for key, value in self._stored(at).items()}
 
-    def read_batch(self, indices: IntArray | Sequence[int]) -> dict[str, Column]:
+    def read_batch(
+        self, indices: IntArray | Sequence[int], keys: Collection[str] | None = None
+    ) -> dict[str, Column]:
         """Columns of many samples: stacked where all have one shape and dtype, else lists.
 
         Args:
             indices: Positions, shape ``(n,)``.
+            keys: What to read; None is everything, a name that is not there is left out.
         """
         at = checked_indices(indices, len(self), self._handle.label)
         if self._columns is not None:
-            return {key: _take(column, at) for key, column in self._columns.items()}
-        samples = [self._stored(int(i)) for i in at]
-        keys = dict.fromkeys(key for sample in samples for key in sample)
-        return {key: as_column([s.get(key) for s in samples], self._shares) for key in keys}
+            return {key: _take(column, at) for key, column in wanted(self._columns, keys)}
+        names = names_to_read(keys, self.keys)
+        if self.cache_size:
+            samples = [dict(wanted(self._stored(int(i)), names)) for i in at]
+        else:
+            samples = [self._read(int(i), names, keys is not None) for i in at]
+        found = dict.fromkeys(key for sample in samples for key in sample)
+        return {key: as_column([s.get(key) for s in samples], self._shares) for key in found}
 
     def sequence_lengths(self, key: str) -> IntArray:
         """Number of steps of every sample, int64 ``(N,)``, from shapes; 0 where the key is missing.
@@ -156,20 +171,22 @@ class HDF5Dataset(Dataset[Sample]):
         if self._columns is not None:
             return _row(self._columns, at)
         if self.cache_size == 0:
-            return self._read(at)
+            return self._read(at, self.keys)
         # Single operations only: threads may share the dataset, and a lock would not survive fork.
         sample = self._cache.pop(at, None)
         if sample is None:
-            sample = self._read(at)
+            sample = self._read(at, self.keys)
         self._cache[at] = sample
         if len(self._cache) > self.cache_size:
             self._cache.popitem(last=False)
         return sample
 
-    def _read(self, at: int) -> dict[str, Stored]:
+    def _read(
+        self, at: int, names: Sequence[str] | None, arrays_only: bool = False
+    ) -> dict[str, Stored]:
         where = self._where(at)
         group = open_sample(self._handle.group(), self.sample_ids[at], where)
-        return read_sample(group, self._raw_keys, where)
+        return read_sample(group, names, where, arrays_only)
 
     def _read_lengths(self, key: str) -> IntArray:
         if self.keys is not None and key not in self.keys:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from omniloader._types import Column, Gather, IntArray, Sample
-from omniloader.data._values import checked_index, checked_indices, storable
+from omniloader.data._values import checked_index, checked_indices, storable, wanted
 from omniloader.errors import SampleError
 
 
@@ -100,17 +100,22 @@ class DictTensorDataset(Dataset[Sample]):
         sample.update((key, values[at]) for key, values in self._metadata.items())
         return sample
 
-    def read_batch(self, indices: IntArray | Sequence[int]) -> dict[str, Column]:
+    def read_batch(
+        self, indices: IntArray | Sequence[int], keys: Collection[str] | None = None
+    ) -> dict[str, Column]:
         """Columns of many samples, their rows not copied yet.
 
         Args:
             indices: Positions, shape ``(n,)``.
+            keys: What to read; None is everything, a name that is not there is left out.
         """
         rows = checked_indices(indices, self._size, self._label)
         batch: dict[str, Column] = {
-            key: Gather(table, rows) for key, table in self._tensors.items()
+            key: Gather(table, rows) for key, table in wanted(self._tensors, keys)
         }
-        batch.update((key, [values[i] for i in rows]) for key, values in self._metadata.items())
+        batch.update(
+            (key, [values[i] for i in rows]) for key, values in wanted(self._metadata, keys)
+        )
         return batch
 
     def sequence_lengths(self, key: str) -> IntArray:

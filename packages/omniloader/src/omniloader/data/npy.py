@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 from omniloader._types import Column, IntArray, PathLike, Sample
 from omniloader.data._names import CompactNames
 from omniloader.data._npy_file import read_header, read_value
-from omniloader.data._options import checked_keys, checked_subset
+from omniloader.data._options import checked_keys, checked_subset, names_to_read
 from omniloader.data._values import Stored, as_column, checked_index, checked_indices, handed_out
 from omniloader.errors import MissingFileError, MissingGroupError, SampleError, SourceError
 
@@ -75,16 +75,22 @@ class NpyFolderDataset(Dataset[Sample]):
             SampleError: If a value cannot be held by a tensor or text.
         """
         at = checked_index(index, len(self), f"'{self._folder}'")
-        return {key: handed_out(value, shared=False) for key, value in self._read(at).items()}
+        return {
+            key: handed_out(value, shared=False) for key, value in self._read(at, self.keys).items()
+        }
 
-    def read_batch(self, indices: IntArray | Sequence[int]) -> dict[str, Column]:
+    def read_batch(
+        self, indices: IntArray | Sequence[int], keys: Collection[str] | None = None
+    ) -> dict[str, Column]:
         """Columns of many samples: stacked where all have one shape and dtype, else lists.
 
         Args:
             indices: Positions, shape ``(n,)``.
+            keys: What to read; None is everything, a name that is not there is left out.
         """
         at = checked_indices(indices, len(self), f"'{self._folder}'")
-        samples = [self._read(int(i)) for i in at]
+        names = names_to_read(keys, self.keys)
+        samples = [self._read(int(i), names) for i in at]
         keys = dict.fromkeys(key for sample in samples for key in sample)
         return {key: as_column([s.get(key) for s in samples], shared=False) for key in keys}
 
@@ -118,9 +124,9 @@ class NpyFolderDataset(Dataset[Sample]):
         found = (n.removesuffix(_SUFFIX) for n in names if n.endswith(_SUFFIX) and n[0] != ".")
         return sorted(found)
 
-    def _read(self, at: int) -> dict[str, Stored]:
+    def _read(self, at: int, names: Sequence[str] | None) -> dict[str, Stored]:
         sample: dict[str, Stored] = {}
-        for key in self._keys_of(at) if self.keys is None else self.keys:
+        for key in self._keys_of(at) if names is None else names:
             try:
                 sample[key] = read_value(self._path(at, key), self.mmap)
             except FileNotFoundError:

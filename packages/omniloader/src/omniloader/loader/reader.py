@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,9 @@ class SourceReader:
         self._metadata = (*METADATA_KEYS, *metadata)
         self._unify = SampleUnifier(schema, pad_features, declared=source.schema)
         self._declared = {spec.name: spec for spec in source.schema.specs}
+        names = (*self._declared, *map(mask_name, self._declared), *self._metadata)
+        self._names: tuple[str, ...] = tuple(dict.fromkeys(names))
+        self._takes_keys = _takes_keys(source.dataset)
         self._epoch: int | None = None
 
     # -- one sample ------------------------------------------------------------------------
@@ -149,7 +153,11 @@ class SourceReader:
         read_batch = getattr(self._source.dataset, "read_batch", None)
         if callable(read_batch):
             try:
-                columns = read_batch(locals_)
+                columns = (
+                    read_batch(locals_, keys=self._names)
+                    if self._takes_keys
+                    else read_batch(locals_)
+                )
             except _FAULTS:
                 pass  # sample by sample, to name the one that cannot be read
             else:
@@ -158,8 +166,7 @@ class SourceReader:
         return self._transposed([self._fetch(local) for local in locals_.tolist()])
 
     def _transposed(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
-        names: Iterable[str] = [*self._declared, *map(mask_name, self._declared), *self._metadata]
-        columns = {name: [sample.get(name) for sample in samples] for name in names}
+        columns = {name: [sample.get(name) for sample in samples] for name in self._names}
         return {
             name: column for name, column in columns.items() if any(v is not None for v in column)
         }
@@ -199,6 +206,17 @@ class SourceReader:
             if callable(set_epoch):
                 set_epoch(epoch)
             self._epoch = epoch
+
+
+def _takes_keys(dataset: object) -> bool:
+    """Whether the dataset can be told what to read."""
+    read_batch = getattr(dataset, "read_batch", None)
+    if not callable(read_batch):
+        return False
+    try:
+        return "keys" in inspect.signature(read_batch).parameters
+    except (TypeError, ValueError):
+        return False  # a callable whose parameters Python cannot see, such as a compiled one
 
 
 def _as_list(column: Column) -> Sequence[Any]:
