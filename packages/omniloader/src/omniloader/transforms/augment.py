@@ -65,9 +65,8 @@ class GaussianNoise(BatchTransform):
                 continue
             counts = mask.reshape(stack.size, -1).sum(1) * rows
             shape = (index.numel(), *value.shape[mask.ndim :])
-            noise = _normal(shape, counts.tolist(), words[:, k].tolist(), wide(value.dtype))
-            # Scaled first: add(alpha=) rounds differently in its vectorised and scalar forms.
-            noise.mul_(self.std)
+            noise = torch.empty(shape, dtype=wide(value.dtype))
+            _fill_normal(noise, self.std, counts.tolist(), words[:, k].tolist())
             if value.dtype is noise.dtype:
                 flat_steps(stack, form.name).index_add_(0, index, noise)
             else:
@@ -113,7 +112,7 @@ class FeatureDropout(BatchTransform):
             if drop.any():
                 index = valid_index(mask, as_rows(drop))
                 flat_steps(stack, form.name).index_fill_(0, index, form.placeholder)
-                mask[as_rows(drop)] = False
+                mask &= ~as_rows(drop).view(-1, *(1,) * (mask.ndim - 1))
 
     def _drawn(self, present: npt.NDArray[np.bool_], words: Keys) -> npt.NDArray[np.bool_]:
         """Which streams to drop, bool ``(B, K)``."""
@@ -125,19 +124,15 @@ class FeatureDropout(BatchTransform):
         return dropped
 
 
-def _normal(
-    shape: tuple[int, ...], counts: list[int], seeds: list[int], dtype: torch.dtype
-) -> Tensor:
-    """Standard normal numbers for steps, each sample's from its own seed.
+def _fill_normal(noise: Tensor, std: float, counts: list[int], seeds: list[int]) -> None:
+    """Fill steps ``(n, *trailing)`` with normal numbers, those of each sample from its own seed.
 
     A sample's numbers depend on how many it needs, so only real steps are counted.
     """
-    noise = torch.empty(shape, dtype=dtype)
     flat = noise.view(-1)
     generator = torch.Generator()
-    per_step = flat.numel() // shape[0]
+    per_step = flat.numel() // noise.shape[0]
     needed = [(count * per_step, seed) for count, seed in zip(counts, seeds, strict=True) if count]
     parts = torch.split(flat, [size for size, _ in needed])
     for part, (_, seed) in zip(parts, needed, strict=True):
-        part.normal_(generator=generator.manual_seed(seed & (2**63 - 1)))
-    return noise
+        part.normal_(std=std, generator=generator.manual_seed(seed & (2**63 - 1)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,9 +26,10 @@ def valid_index(mask: Tensor, rows: Tensor | None = None) -> Tensor:
     Returns:
         Int64 ``(n,)`` into the mask's flattened axes.
     """
+    flags = mask.numpy()
     if rows is not None:
-        mask = mask & rows.view(-1, *(1,) * (mask.ndim - 1))
-    return mask.reshape(-1).nonzero().squeeze(1)
+        flags = flags & rows.numpy().reshape(-1, *(1,) * (mask.ndim - 1))
+    return torch.from_numpy(np.flatnonzero(flags))
 
 
 def steps_of(mask: Tensor) -> int:
