@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from omniloader import DatasetSchema, DictTensorDataset, TensorSpec
@@ -26,9 +27,7 @@ def memory_mix(
         for i, (steps, width) in enumerate(_FEATURES)
     ]
     targets = [
-        TensorSpec(
-            f"t{i}", time_dim=max(48 // scale, 1) if i % 2 else None, placeholder=-5.0
-        )
+        TensorSpec(f"t{i}", time_dim=max(48 // scale, 1) if i % 2 else None, placeholder=-5.0)
         for i in range(6)
     ]
     datasets, schemas = [], []
@@ -49,10 +48,12 @@ class ItemOnly:
     """A source that only has ``ds[i]``, as most users' datasets do."""
 
     def __init__(self, inner: DictTensorDataset) -> None:
-        self.inner = inner
+        columns = inner.read_batch(np.arange(len(inner)))
+        self.tables = {name: column.table for name, column in columns.items()}
+        self.size = len(inner)
 
     def __len__(self) -> int:
-        return len(self.inner)
+        return self.size
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        return self.inner[index]
+        return {name: table[index] for name, table in self.tables.items()}
