@@ -140,15 +140,28 @@ def _plain_collate(name: str, schema: UnifiedSchema, options: Mapping[str, Any])
 
 
 def make_loader(
-    config: ConfigFields, sources: Sources, base_dir: Path | None, training: bool
+    config: ConfigFields,
+    sources: Sources,
+    base_dir: Path | None,
+    training: bool,
+    schema: UnifiedSchema | None = None,
 ) -> OmniLoader:
-    """The unified, transformed data set."""
+    """The unified, transformed data set.
+
+    Args:
+        config: The config.
+        sources: Datasets and their schemas.
+        base_dir: Where relative paths start.
+        training: False: evaluation data, without transforms for training only.
+        schema: The union to follow, where it holds more than these sources declare.
+    """
     datasets, schemas = sources
     names = None if len(datasets) != len(config.datasets) else _names(config, datasets)
-    union = UnifiedSchema(schemas, names)
+    union = UnifiedSchema(schemas, names) if schema is None else schema
     return OmniLoader(
         datasets,
         schemas,
+        schema=schema,
         pad_features=config.pad_features,
         transform=make_transform(config, union, base_dir, training),
         training=training,
@@ -171,13 +184,19 @@ def _names(config: ConfigFields, datasets: Sequence[MapDataset]) -> list[str]:
 # -- the whole -----------------------------------------------------------------------------
 
 
-def training_dataloader(config: ConfigFields, omni: OmniLoader, epoch: int) -> OmniDataLoader:
+def training_dataloader(
+    config: ConfigFields,
+    omni: OmniLoader,
+    epoch: int,
+    kind: type[OmniDataLoader] = OmniDataLoader,
+) -> OmniDataLoader:
     """Draws through the strategy; every rank gets the same number of batches.
 
     Args:
         config: The config.
         omni: Its loader.
         epoch: First epoch.
+        kind: Class of the loader.
     """
     sampler = OmniSampler(
         make_strategy(config, omni.dataset_sizes, None, omni.names),
@@ -190,7 +209,9 @@ def training_dataloader(config: ConfigFields, omni: OmniLoader, epoch: int) -> O
     omni.set_epoch(epoch)
     collate = make_collate(config, omni.schema, training=True)
     batches = _make_batches(config, omni, sampler)
-    return make_dataloader(omni, config, collate, sampler, batches, drop_last=config.drop_last)
+    return make_dataloader(
+        omni, config, collate, sampler, batches, drop_last=config.drop_last, kind=kind
+    )
 
 
 def _make_batches(config: ConfigFields, omni: OmniLoader, sampler: OmniSampler) -> Any:
@@ -241,6 +262,7 @@ def make_dataloader(
     batch_sampler: Any = None,
     *,
     drop_last: bool = False,
+    kind: type[OmniDataLoader] = OmniDataLoader,
 ) -> OmniDataLoader:
     """The only place where a ``DataLoader`` is made of a config.
 
@@ -254,6 +276,7 @@ def make_dataloader(
         sampler: Yields indices, cut into batches of ``batch_size``.
         batch_sampler: Yields whole batches instead.
         drop_last: Drop a last batch that is not full (with ``sampler``).
+        kind: Class of the loader.
     """
     knobs: dict[str, Any] = {
         "num_workers": config.num_workers,
@@ -265,8 +288,8 @@ def make_dataloader(
         knobs["persistent_workers"] = config.persistent_workers
         knobs["prefetch_factor"] = config.prefetch_factor
     if batch_sampler is not None:
-        return OmniDataLoader(dataset, batch_sampler=batch_sampler, **knobs)
-    return OmniDataLoader(
+        return kind(dataset, batch_sampler=batch_sampler, **knobs)
+    return kind(
         dataset, batch_size=config.batch_size, sampler=sampler, drop_last=drop_last, **knobs
     )
 
