@@ -45,7 +45,7 @@ docs: $(STAMP) ## build the documentation into site/, warnings are errors
 test: check unit docs ## everything CI runs
 
 bench: $(STAMP) ## the benchmarks, or one of them: make bench WORKLOAD=plan
-	$(BIN)/python benchmarks/run.py $(WORKLOAD) $(WORKLOAD)
+	$(BIN)/python benchmarks/run.py $(WORKLOAD)
 
 demo: $(STAMP) ## train on four real corpora, then say where the report is
 	@mkdir -p $(OUT)
