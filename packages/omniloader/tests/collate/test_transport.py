@@ -142,13 +142,13 @@ def test_a_killed_worker_is_an_error_and_leaves_nothing_behind() -> None:
     held = next(stream)
     # torch raises from its handler of SIGCHLD, wherever the program happens to be: both deaths
     # are held back until the test is ready for one error.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for worker in stream._workers:
         os.kill(worker.pid, signal.SIGKILL)
         os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
+    signal.signal(signal.SIGCHLD, handler)
     with pytest.raises(RuntimeError, match="DataLoader worker"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        list(stream)
+        signal.raise_signal(signal.SIGCHLD)
     assert torch.equal(held["x"][:, 0, 0], held["y"].float())
     del stream, held
     gc.collect()
