@@ -45,12 +45,14 @@ def largest_remainder(weights: FloatArray | Sequence[float], total: int) -> IntA
     return np.asarray(counts, dtype=np.int64)
 
 
-def tempered(sizes: Sequence[int], temperature: float) -> FloatArray:
+def tempered(sizes: Sequence[int], temperature: float, cap: int | None = None) -> FloatArray:
     """``size ** (1 / temperature)``, scaled so that the largest is 1; 0 stays 0.
 
     In log space, so that a small temperature does not overflow.
     """
     values = np.asarray(sizes, dtype=np.float64)
+    if cap is not None:
+        values = np.minimum(values, cap)
     with np.errstate(divide="ignore"):
         logs = np.log(values) - np.log(values.max())
     return np.where(values > 0, np.exp(np.where(values > 0, logs, 0.0) / temperature), 0.0)

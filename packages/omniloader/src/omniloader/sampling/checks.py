@@ -95,6 +95,11 @@ def checked_source_weights(
     return floats
 
 
+def checked_cap(value: int | None) -> int | None:
+    """A cap on the size that a source counts as."""
+    return None if value is None else checked_whole(value, "strategy: size_cap", 1)
+
+
 def checked_temperature(value: float, what: str) -> float:
     """A temperature as a float above 0; infinity makes all sources alike."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)

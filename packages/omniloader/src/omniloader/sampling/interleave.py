@@ -6,6 +6,7 @@ source). Within a source the draws always come in order: 0, 1, 2, ….
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -167,6 +168,42 @@ class Shuffled:
         out[self._active] = self._running.at(np.array([start]))[0]
         here, _ = self.locate(np.arange(start, position))
         return out + np.bincount(here, minlength=len(out))
+
+
+class Chained:
+    """Interleaves one after another, the draws of each source going on.
+
+    Args:
+        parts: The interleaves, in order.
+        sources: Number of sources.
+    """
+
+    def __init__(self, parts: Sequence[Interleave], sources: int) -> None:
+        self._parts = parts
+        self._starts = np.cumsum([0, *(len(part) for part in parts)])
+        counts = [np.zeros(sources, dtype=np.int64), *(part.drawn(len(part)) for part in parts)]
+        self._before = np.cumsum(counts, axis=0)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def locate(self, positions: IntArray) -> tuple[IntArray, IntArray]:
+        """Source and number of the draw within it, at each position."""
+        which = np.searchsorted(self._starts, positions, side="right") - 1
+        source, draw = np.empty_like(positions), np.empty_like(positions)
+        for number in np.unique(which).tolist():
+            rows = np.flatnonzero(which == number)
+            own, local = self._parts[number].locate(positions[rows] - self._starts[number])
+            source[rows], draw[rows] = own, local + self._before[number][own]
+        return source, draw
+
+    def drawn(self, position: int) -> IntArray:
+        """Draws of each source before a position, int64 ``(S,)``."""
+        which = int(np.searchsorted(self._starts, position, side="right")) - 1
+        if which == len(self._parts):
+            return np.asarray(self._before[-1])
+        here = self._parts[which].drawn(position - int(self._starts[which]))
+        return np.asarray(self._before[which] + here)
 
 
 def _rows_of(windows: IntArray) -> tuple[IntArray, IntArray]:

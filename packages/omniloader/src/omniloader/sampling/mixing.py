@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from omniloader._types import IntArray
+from omniloader._types import FloatArray, IntArray
 from omniloader.errors import PlanError
 from omniloader.sampling.carry import Carry
 from omniloader.sampling.checks import checked_epoch, checked_names, checked_whole, per_source
@@ -94,6 +94,10 @@ class MixingStrategy(ABC):
             config.effective_size if size and config.effective_size is not None else size
             for size, config in zip(self.sizes, self.subsample, strict=True)
         ]
+
+    def _alive(self) -> FloatArray:
+        """1 for each source that has samples, else 0."""
+        return (np.asarray(self.sizes) > 0).astype(np.float64)
 
     @abstractmethod
     def __len__(self) -> int:
@@ -187,7 +191,8 @@ class MixingStrategy(ABC):
         mix = ", ".join(
             f"{name}: {size}" for name, size in zip(self.names, self.sizes, strict=True)
         )
-        options = "".join(f", {key}={value}" for key, value in self.settings().items())
+        given = {key: value for key, value in self.settings().items() if value is not None}
+        options = "".join(f", {key}={value}" for key, value in given.items())
         return f"{type(self).__name__}({{{mix}}}{options}, seed={self.seed})"
 
 

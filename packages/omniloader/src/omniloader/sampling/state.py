@@ -47,7 +47,8 @@ def mix_of(strategy: MixingStrategy) -> State:
         "names": list(strategy.names),
         "sizes": list(strategy.sizes),
         "strategy": type(strategy).__name__,
-        "settings": strategy.settings(),
+        # An option that is off leaves no trace, so that new options do not change old mixes.
+        "settings": {k: v for k, v in strategy.settings().items() if v is not None},
         "subsample": [
             {
                 "replacement": config.replacement,

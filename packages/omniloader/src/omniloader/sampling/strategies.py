@@ -6,27 +6,31 @@
 | :class:`TemperatureStrategy` | ``size ** (1 / temperature)`` |
 | :class:`AnnealedTemperatureStrategy` | the same, the temperature moving with the epochs |
 | :class:`FixedWeightStrategy` | a weight of its own |
+| :class:`ScheduledWeightStrategy` | weights that move by epoch or by step |
 | :class:`RoundRobinStrategy` | the same for all, strictly in turn |
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from omniloader._types import FloatArray, IntArray
-from omniloader.sampling.apportion import largest_remainder, tempered
+from omniloader.errors import PlanError
+from omniloader.sampling.apportion import tempered
 from omniloader.sampling.checks import (
-    checked_epoch,
+    checked_cap,
     checked_source_weights,
     checked_temperature,
     checked_whole,
 )
+from omniloader.sampling.groups import group_weights
 from omniloader.sampling.interleave import Cyclic, Interleave
 from omniloader.sampling.mixing import MixingStrategy, Subsample
+from omniloader.sampling.schedule import Schedule
+from omniloader.sampling.weighted import MovingStrategy, WeightedStrategy, checked_step_size
 
 __all__ = [
     "STRATEGIES",
@@ -35,54 +39,15 @@ __all__ = [
     "MixingStrategy",
     "ProportionalStrategy",
     "RoundRobinStrategy",
+    "ScheduledWeightStrategy",
     "TemperatureStrategy",
-    "WeightedStrategy",
 ]
-
-
-class WeightedStrategy(MixingStrategy):
-    """A strategy that splits an epoch by weights of the sources.
-
-    Args:
-        sizes: Number of samples of each source.
-        seed: Names the order.
-        subsample: How samples are drawn within a source.
-        epoch_size: Number of draws in an epoch; default the sum of the sources' effective sizes.
-        names: Names of the sources.
-    """
-
-    def __init__(
-        self,
-        sizes: Sequence[int],
-        seed: int = 0,
-        subsample: Subsample | None = None,
-        *,
-        epoch_size: int | None = None,
-        names: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(sizes, seed, subsample, names=names)
-        total = sum(self.effective_sizes) if epoch_size is None else epoch_size
-        self.epoch_size = checked_whole(total, "strategy: epoch_size", 1)
-
-    def __len__(self) -> int:
-        return self.epoch_size
-
-    def _counts(self, epoch: int) -> IntArray:
-        return largest_remainder(self._weights(epoch), self.epoch_size)
-
-    @abstractmethod
-    def _weights(self, epoch: int) -> FloatArray:
-        """Weight of each source; 0 for an empty one."""
-
-    def settings(self) -> dict[str, Any]:
-        """The strategy's own options as plain values."""
-        return {"epoch_size": self.epoch_size}
 
 
 class ProportionalStrategy(WeightedStrategy):
     """Each source by its size: every sample once an epoch."""
 
-    def _weights(self, epoch: int) -> FloatArray:
+    def _weights(self) -> FloatArray:
         return np.asarray(self.effective_sizes, dtype=np.float64)
 
 
@@ -98,6 +63,9 @@ class TemperatureStrategy(WeightedStrategy):
         seed: Names the order.
         subsample: How samples are drawn within a source.
         epoch_size: Number of draws in an epoch; default the sum of the sources' effective sizes.
+        size_cap: A source counts as at most so many samples in its weight, so that one huge
+            source does not leave nothing to the others (Raffel et al. 2020, "Exploring the
+            limits of transfer learning", section 3.5.2).
         names: Names of the sources.
     """
 
@@ -109,21 +77,24 @@ class TemperatureStrategy(WeightedStrategy):
         subsample: Subsample | None = None,
         *,
         epoch_size: int | None = None,
+        size_cap: int | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(sizes, seed, subsample, epoch_size=epoch_size, names=names)
         self.temperature = checked_temperature(temperature, "temperature")
+        self.size_cap = checked_cap(size_cap)
 
-    def _weights(self, epoch: int) -> FloatArray:
-        return tempered(self.effective_sizes, self.temperature)
+    def _weights(self) -> FloatArray:
+        return tempered(self.effective_sizes, self.temperature, self.size_cap)
 
     def settings(self) -> dict[str, Any]:
         """The strategy's own options as plain values."""
-        return {**super().settings(), "temperature": self.temperature}
+        own = {"temperature": self.temperature, "size_cap": self.size_cap}
+        return {**super().settings(), **own}
 
 
-class AnnealedTemperatureStrategy(WeightedStrategy):
-    """A temperature that moves evenly from epoch 0 to epoch ``num_epochs - 1``, then stays.
+class AnnealedTemperatureStrategy(MovingStrategy):
+    """A temperature that moves from ``start_temperature`` to ``end_temperature``, then stays.
 
     Args:
         sizes: Number of samples of each source.
@@ -133,6 +104,10 @@ class AnnealedTemperatureStrategy(WeightedStrategy):
         seed: Names the order.
         subsample: How samples are drawn within a source.
         epoch_size: Number of draws in an epoch; default the sum of the sources' effective sizes.
+        size_cap: A source counts as at most so many samples in its weight.
+        shape: ``"linear"`` or ``"cosine"``.
+        num_steps: Move from step to step and arrive after so many, in place of ``num_epochs``.
+        step_size: With ``num_steps``: draws of a step over all ranks.
         names: Names of the sources.
     """
 
@@ -146,23 +121,32 @@ class AnnealedTemperatureStrategy(WeightedStrategy):
         subsample: Subsample | None = None,
         *,
         epoch_size: int | None = None,
+        size_cap: int | None = None,
+        shape: str = "linear",
+        num_steps: int | None = None,
+        step_size: int | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(sizes, seed, subsample, epoch_size=epoch_size, names=names)
         self.start_temperature = checked_temperature(start_temperature, "start_temperature")
         self.end_temperature = checked_temperature(end_temperature, "end_temperature")
         self.num_epochs = checked_whole(num_epochs, "strategy: num_epochs", 1)
+        self.size_cap = checked_cap(size_cap)
+        self.step_size = checked_step_size(step_size, num_steps is not None)
+        last = max(self.num_epochs - 1, 1)
+        if num_steps is not None:
+            last = checked_whole(num_steps, "strategy: num_steps", 1)
+        values = np.array([[self.start_temperature], [self.end_temperature]])
+        self.schedule = Schedule(times=(0, last), values=values, shape=shape)
 
-    def temperature_at(self, epoch: int) -> float:
-        """The temperature of an epoch."""
-        done = min(checked_epoch(epoch) / max(self.num_epochs - 1, 1), 1.0)
-        return (1 - done) * self.start_temperature + done * self.end_temperature
+    def temperature_at(self, epoch: float) -> float:
+        """The temperature of an epoch; of a step if it moves from step to step."""
+        if epoch < 0:
+            raise PlanError(f"epoch must be at least 0, got {epoch!r}")
+        return float(self.schedule.at(epoch)[0])
 
-    def _weights(self, epoch: int) -> FloatArray:
-        return tempered(self.effective_sizes, self.temperature_at(epoch))
-
-    def _settled(self) -> int:
-        return self.num_epochs
+    def _weights_at(self, time: float) -> FloatArray:
+        return tempered(self.effective_sizes, self.temperature_at(time), self.size_cap)
 
     def settings(self) -> dict[str, Any]:
         """The strategy's own options as plain values."""
@@ -170,7 +154,10 @@ class AnnealedTemperatureStrategy(WeightedStrategy):
             **super().settings(),
             "start_temperature": self.start_temperature,
             "end_temperature": self.end_temperature,
-            "num_epochs": self.num_epochs,
+            "until": self.schedule.times[-1],
+            "shape": self.schedule.shape,
+            "size_cap": self.size_cap,
+            "step_size": self.step_size,
         }
 
 
@@ -184,6 +171,8 @@ class FixedWeightStrategy(WeightedStrategy):
         epoch_size: Number of draws in an epoch; default the sum of the sources' effective sizes.
         seed: Names the order.
         subsample: How samples are drawn within a source.
+        groups: In place of ``weights``: nested groups whose weights multiply; see
+            :func:`~omniloader.sampling.groups.group_weights`.
         names: Names of the sources.
     """
 
@@ -195,13 +184,18 @@ class FixedWeightStrategy(WeightedStrategy):
         seed: int = 0,
         subsample: Subsample | None = None,
         *,
+        groups: Mapping[str, Any] | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(sizes, seed, subsample, epoch_size=epoch_size, names=names)
+        if groups is not None:
+            if weights is not None:
+                raise PlanError("strategy: give weights or groups, not both")
+            weights = group_weights(groups, self.names, self.sizes)
         self.weights = checked_source_weights(weights, self.names, self.sizes)
 
-    def _weights(self, epoch: int) -> FloatArray:
-        return np.asarray(self.weights) * (np.asarray(self.sizes) > 0)
+    def _weights(self) -> FloatArray:
+        return np.asarray(self.weights) * self._alive()
 
     def settings(self) -> dict[str, Any]:
         """The strategy's own options as plain values."""
@@ -251,11 +245,78 @@ class RoundRobinStrategy(MixingStrategy):
         return {"samples_per_dataset": self.samples_per_dataset}
 
 
+class ScheduledWeightStrategy(MovingStrategy):
+    """Weights that move from point to point, by epoch or by step.
+
+    ::
+
+        ScheduledWeightStrategy(sizes, points=[
+            {"at": 0, "weights": {"speech": 1, "video": 0}},
+            {"at": 10, "weights": {"speech": 1, "video": 1}},
+        ], names=["speech", "video"])
+
+    Args:
+        sizes: Number of samples of each source.
+        points: When (``at``, in epochs or steps) and what ``weights`` then, one a source or a
+            dict from names. Weights are taken as shares of their point. Default: one point,
+            all sources alike.
+        shape: ``"linear"``, ``"cosine"`` or ``"piecewise"``.
+        unit: ``"epoch"`` or ``"step"``.
+        step_size: With ``unit="step"``: draws of a step over all ranks.
+        epoch_size: Number of draws in an epoch; default the sum of the sources' effective sizes.
+        seed: Names the order.
+        subsample: How samples are drawn within a source.
+        names: Names of the sources.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        points: Sequence[Mapping[str, Any]] | None = None,
+        shape: str = "linear",
+        unit: str = "epoch",
+        step_size: int | None = None,
+        epoch_size: int | None = None,
+        seed: int = 0,
+        subsample: Subsample | None = None,
+        *,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(sizes, seed, subsample, epoch_size=epoch_size, names=names)
+        if unit not in ("epoch", "step"):
+            raise PlanError(f"strategy: unit must be one of epoch, step, got {unit!r}")
+        self.step_size = checked_step_size(step_size, unit == "step")
+        points = [{"at": 0, "weights": None}] if points is None else points
+        for point in points:
+            if not isinstance(point, Mapping) or set(point) != {"at", "weights"}:
+                raise PlanError(
+                    f"strategy: a point must be {{at: number, weights: ...}}, got {point!r}"
+                )
+        rows = [checked_source_weights(p["weights"], self.names, self.sizes) for p in points]
+        alive = np.array(rows, dtype=np.float64).reshape(len(rows), len(self.sizes)) * self._alive()
+        shares = alive / alive.sum(axis=1, keepdims=True)
+        self.schedule = Schedule(times=[p["at"] for p in points], values=shares, shape=shape)
+
+    def _weights_at(self, time: float) -> FloatArray:
+        return self.schedule.at(time)
+
+    def settings(self) -> dict[str, Any]:
+        """The strategy's own options as plain values."""
+        return {
+            **super().settings(),
+            "times": list(self.schedule.times),
+            "shares": self.schedule.values.tolist(),
+            "shape": self.schedule.shape,
+            "step_size": self.step_size,
+        }
+
+
 STRATEGIES: dict[str, type[MixingStrategy]] = {
     "proportional": ProportionalStrategy,
     "temperature": TemperatureStrategy,
     "annealed_temperature": AnnealedTemperatureStrategy,
     "fixed": FixedWeightStrategy,
     "round_robin": RoundRobinStrategy,
+    "scheduled": ScheduledWeightStrategy,
 }
 """Strategies by their config names."""
