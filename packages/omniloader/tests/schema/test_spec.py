@@ -101,6 +101,11 @@ def test_union_keeps_the_order_of_first_appearance() -> None:
         union.spec("smell")
 
 
+def test_negative_zero_fills_like_zero() -> None:
+    value = TensorSpec("x", feature_dim=1, placeholder=-0.0).placeholder_value()
+    assert value.numpy().tobytes() == bytes(4)
+
+
 def test_a_nan_placeholder_agrees_with_itself() -> None:
     spec = TensorSpec("x", placeholder=float("nan"))
     again = TensorSpec("x", placeholder=float("nan"))

@@ -18,7 +18,7 @@ from torch import Tensor
 from omniloader._types import Gather, IntArray
 from omniloader.masks import mask_name
 from omniloader.schema.buffers import take_block
-from omniloader.schema.layout import as_array, as_torch, fill_of, layout_of
+from omniloader.schema.layout import as_array, as_torch, fill_of, filled_row, layout_of
 from omniloader.schema.pieces import Piece, SourceRows, fit_source
 from omniloader.schema.spec import TensorSpec, UnifiedSchema
 
@@ -89,12 +89,12 @@ def _lengths(
 
 def _fill(spec: TensorSpec, value: Array, mask: Array, pieces: Sequence[Piece]) -> None:
     """Write one key: the pieces, and the placeholder everywhere else."""
-    fill = fill_of(spec.dtype, spec.placeholder)
     if value[:1].nbytes < _ROW_COPY_BYTES:
-        value[...] = fill
+        value[...] = fill_of(spec.dtype, spec.placeholder)
         for piece in pieces:
             _write_small(spec, value, piece)
     else:
+        fill = filled_row(spec.dtype, spec.placeholder, value.shape[1:])
         absent = np.ones(len(value), dtype=np.bool_)
         for piece in pieces:
             absent[piece.rows] = False
@@ -121,7 +121,7 @@ def _write_small(spec: TensorSpec, value: Array, piece: Piece) -> None:
         value[piece.rows] = table
 
 
-def _write_large(spec: TensorSpec, value: Array, piece: Piece, fill: Any) -> None:
+def _write_large(spec: TensorSpec, value: Array, piece: Piece, fill: Array) -> None:
     """Rows of many bytes: copy each to its place, without an intermediate."""
     values = piece.values
     rows: Any
@@ -141,4 +141,4 @@ def _write_large(spec: TensorSpec, value: Array, piece: Piece, fill: Any) -> Non
         out = value[row]
         out[:steps] = source[:steps]
         if steps < length:
-            out[steps:] = fill
+            out[steps:] = fill[steps:]

@@ -55,6 +55,14 @@ def fill_of(dtype: torch.dtype, placeholder: float) -> Any:
     return as_array(torch.full((1,), placeholder, dtype=dtype))[0]
 
 
+@lru_cache(maxsize=256)
+def filled_row(dtype: torch.dtype, placeholder: float, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """A read-only row of placeholders: copying it is faster than writing a number many times."""
+    row = np.full(shape, fill_of(dtype, placeholder), dtype=carrier(dtype))
+    row.flags.writeable = False
+    return row
+
+
 @dataclass(frozen=True)
 class Slot:
     """One value and its mask: shapes and byte ranges in the block."""

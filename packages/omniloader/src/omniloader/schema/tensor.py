@@ -85,6 +85,9 @@ class TensorSpec:
                 f"got {self.nonfinite!r}"
             )
         _check_fits(self.name, "placeholder", self.placeholder, self.dtype)
+        if self.placeholder == 0:
+            # -0.0 equals 0.0 but has other bits: two equal specs must fill alike.
+            object.__setattr__(self, "placeholder", abs(self.placeholder))
 
     def _axes(self) -> list[tuple[str, object]]:
         axes: list[tuple[str, object]] = [
