@@ -52,7 +52,8 @@ class OmniDataLoader(DataLoader[Any]):
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         inner = super().__iter__()
-        self._counted = (self._index_sampler.epoch, 0)
+        # A sampler that a trainer has put around ours knows no epoch.
+        self._counted = (getattr(self._index_sampler, "epoch", 0), 0)
         return self._counting(inner)
 
     def _counting(self, inner: Iterator[Any]) -> Iterator[Any]:
