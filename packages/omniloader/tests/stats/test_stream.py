@@ -131,6 +131,9 @@ def test_lists_of_a_batch_reader_are_read_one_by_one() -> None:
     blocks = list(BlockReader(source, ["x"]).blocks())
     assert [block.size for block in blocks] == [1, 1, 1]
     assert ["x" in block.columns for block in blocks] == [True, False, True]
+    assert blocks[0].names == ("x", "y")
+    alike = Ragged([{"x": torch.ones(2, 1)}] * 9)
+    assert [block.size for block in BlockReader(alike, ["x"]).blocks()] == [1, 4, 4]
 
 
 def test_lone_samples_of_one_form_are_packed_and_copied() -> None:
@@ -164,7 +167,7 @@ def test_lone_samples_of_one_form_are_packed_and_copied() -> None:
 )
 def test_what_cannot_be_packed_is_read_alone_and_in_order(odd: Any) -> None:
     samples = [{"x": torch.ones(3)}, {"x": torch.ones(3)}, {"x": odd}, {"x": torch.ones(3)}]
-    blocks = list(BlockReader(samples, ["x"]).blocks())
+    blocks = list(BlockReader(samples, ["x", "absent"]).blocks())
     assert [block.size for block in blocks] == [2, 1, 1]
     assert blocks[1].where(0) == "sample 2"
     assert float(blocks[1].columns["x"].value.sum()) == 0.0

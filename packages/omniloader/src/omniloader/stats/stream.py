@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -83,13 +83,16 @@ class BlockReader:
         """The samples in order; a range of them where the dataset is map-style."""
         size = self.size
         if size is None:
-            return self._of_items(iter(self.samples), 0)
+            batched = (
+                isinstance(self.samples, DataLoader) and self.samples.batch_sampler is not None
+            )
+            return self._of_items(iter(self.samples), 0, batched)
         stop = size if stop is None else stop
         if hasattr(self.samples, "read_batch"):
             return self._of_columns(start, stop)
         if hasattr(self.samples, "__getitems__"):
             return self._of_batches(start, stop)
-        return self._of_items((self.samples[i] for i in range(start, stop)), start)
+        return self._of_items((self.samples[i] for i in range(start, stop)), start, batched=False)
 
     def _of_columns(self, start: int, stop: int) -> Iterator[Block]:
         step = 1
@@ -107,7 +110,7 @@ class BlockReader:
             # An array, which an OmniLoader takes as a whole.
             indices = np.arange(start, min(start + step, stop), dtype=np.int64)
             batch = self.samples.__getitems__(indices)
-            yield from self._of_item(batch, start, batched=True)
+            yield from self._of_item(batch, start)
             start += len(indices)
             values = (
                 batch.values.values()
@@ -116,15 +119,15 @@ class BlockReader:
             )
             step = _next_step(len(indices), values)
 
-    def _of_items(self, items: Iterator[Any], start: int) -> Iterator[Block]:
-        batched = isinstance(self.samples, DataLoader) and self.samples.batch_sampler is not None
+    def _of_items(self, items: Iterable[Any], start: int, batched: bool) -> Iterator[Block]:
+        """Blocks of samples, packed while they look alike, or of batches."""
         packer = Packer([n for key in self.keys for n in (key, mask_name(key))], self.metadata)
         for item in items:
             if isinstance(item, Mapping) and not batched and not _is_batch(item):
                 blocks = self._packed(item, packer, start)
             else:
                 blocks = itertools.chain(
-                    self._unpacked(packer, start), self._of_item(item, start + packer.size, batched)
+                    self._unpacked(packer, start), self._of_item(item, start + packer.size)
                 )
             for block in blocks:
                 start += block.size
@@ -145,19 +148,15 @@ class BlockReader:
             size, names = packer.size, packer.names
             yield from self._stacked(packer.take(), size, start, names)
 
-    def _of_item(self, item: Any, start: int, batched: bool) -> Iterator[Block]:
-        """Blocks of what one step of an iteration gave: a sample, or a batch of any form."""
+    def _of_item(self, item: Any, start: int) -> Iterator[Block]:
+        """Blocks of a batch of any form: ours, stacked columns, a list of samples."""
         if isinstance(item, UnifiedBatch):
             held = {**item.values, **item.metadata, "index": item.origin["index"]}
             yield from self._stacked(held, len(item), start)
         elif isinstance(item, Mapping):
-            if batched or _is_batch(item):
-                yield from self._stacked(item, _batch_size(item), start)
-            else:
-                yield self._single(item, start)
+            yield from self._stacked(item, _batch_size(item), start)
         elif isinstance(item, Sequence) and not isinstance(item, str):
-            for row, sample in enumerate(item):
-                yield from self._of_item(sample, start + row, batched=False)
+            yield from self._of_items(item, start, batched=False)
         else:
             raise StatsError(
                 f"sample {start} must be a dict of named values, got {type(item).__name__}; "
@@ -195,8 +194,9 @@ class BlockReader:
         wanted = [name for key in self.keys for name in (key, mask_name(key)) if name in held]
         if any(not isinstance(held[name], np.ndarray | Tensor) for name in wanted):
             ours = [*wanted, *(name for name in self.metadata if name in held)]
-            for row in range(size):
-                yield self._single({name: held[name][row] for name in ours}, start + row)
+            rows = ({name: held[name][row] for name in ours} for row in range(size))
+            for block in self._of_items(rows, start, batched=False):
+                yield replace(block, names=names or tuple(held))
             return
         metadata = {name: held[name] for name in self.metadata if name in held}
         where = _namer(start, metadata)
