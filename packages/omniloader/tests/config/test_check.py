@@ -316,10 +316,9 @@ def test_the_fingerprint_is_of_what_decides_the_data():
 
 
 def test_registries_have_the_documented_names():
-    assert list(STRATEGIES) == [
-        *("proportional", "temperature", "annealed_temperature", "fixed", "round_robin")
-    ]
-    assert list(COLLATES) == ["unified", "dynamic", "mixup"]
+    documented = {"proportional", "temperature", "annealed_temperature", "fixed", "round_robin"}
+    assert documented <= set(STRATEGIES)
+    assert {"unified", "dynamic", "mixup"} <= set(COLLATES)
 
 
 NAMES = st.sampled_from(["a", "b", "no", "größe"])
@@ -329,7 +328,7 @@ CONFIGS = st.fixed_dictionaries(
         "seed": st.integers(),
         "batch_size": st.integers(1, 1000),
         "pad_features": st.booleans(),
-        "strategy": st.sampled_from(list(STRATEGIES)),
+        "strategy": st.sampled_from(sorted(STRATEGIES)),
         "transforms": st.lists(
             st.fixed_dictionaries(
                 {"name": st.just("gaussian_noise")},

@@ -113,3 +113,17 @@ def test_subsample_and_bucketing_stand_there_with_their_defaults():
 def test_the_shipped_schema_is_that_of_the_model():
     shipped = json.loads(config_schema_path().read_text(encoding="utf-8"))
     assert shipped == json_schema()
+
+
+def test_every_reference_of_the_schema_leads_somewhere():
+    schema = json_schema()
+    references = set(re.findall(r"#/\$defs/(\w+)", json.dumps(schema)))
+    assert references == set(schema["$defs"])
+
+
+def test_the_schema_knows_every_field_and_lets_user_keys_in():
+    schema = json_schema()
+    assert set(schema["properties"]) == set(ConfigFields.model_fields)
+    assert schema["properties"]["batch_size"]["minimum"] == 1
+    assert schema["patternProperties"] == {"^x-": {}}
+    assert schema["additionalProperties"] is False

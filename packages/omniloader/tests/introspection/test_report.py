@@ -421,6 +421,20 @@ class TestForecast:
         assert (found.batches, found.examined) == (8, 2)
         assert found.targets[0].labels == 8
 
+    def test_batches_of_known_number_need_not_all_be_made(self):
+        made = []
+
+        class Batches(list):
+            def __iter__(self):
+                for batch in super().__iter__():
+                    made.append(batch)
+                    yield batch
+
+        batches = Batches([[n, 9] for n in range(8)])
+        found = forecast(self.mix(), [8, 8, 0], batches, max_batches=3, draws=16)
+        assert (found.samples, found.batches, found.examined, len(made)) == (16, 8, 3, 3)
+        assert found.targets[1].labels == 8
+
     def test_warnings(self):
         found = forecast(self.mix(), [0, 50, 0], [[8, 9]])
         assert [text.split(";")[0] for text in found.warnings] == [

@@ -304,6 +304,8 @@ def forecasts(config: ConfigFields, omni: OmniLoader, epochs: Iterable[int]) -> 
     """
     loader = training_dataloader(config, omni, 0)
     strategy = make_strategy(config, omni.dataset_sizes, None, omni.names)
+    batches: Any = loader.index_batches()  # ours, and it knows the sampler it plans batches of
+    sampler: OmniSampler = batches.sampler
     collate = loader.collate_fn
     dynamic = collate.keys if isinstance(collate, DynamicCollator) else ()
     found = []
@@ -313,9 +315,10 @@ def forecasts(config: ConfigFields, omni: OmniLoader, epochs: Iterable[int]) -> 
             forecast(
                 omni,
                 strategy.target_counts(epoch),
-                loader.index_batches(),
+                batches,
                 epoch=epoch,
                 dynamic_keys=dynamic,
+                draws=len(sampler),
             )
         )
     return found

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -99,6 +100,7 @@ def forecast(
     *,
     epoch: int = 0,
     dynamic_keys: Iterable[str] = (),
+    draws: int | None = None,
     max_batches: int = 20_000,
 ) -> Forecast:
     """Say what an epoch will hold.
@@ -109,7 +111,9 @@ def forecast(
         batches: The epoch's batches of global indices, such as a ``batch_sampler``.
         epoch: Its number.
         dynamic_keys: Sequences padded to the longest of their batch, not to ``time_dim``.
-        max_batches: How many batches to examine for targets and padding.
+        draws: Draws of this process, where batches have a length and need not all be looked at.
+        max_batches: How many batches to examine for targets and padding; in a shuffled order
+            these stand for all.
 
     Returns:
         The forecast.
@@ -122,13 +126,16 @@ def forecast(
     }
     tally = _BatchTally(loader, declares, starts, frozenset(dynamic_keys))
     samples = number = 0
-    for batch in batches:
+    shortcut = draws is not None and isinstance(batches, Sized)
+    for batch in islice(batches, max_batches if shortcut else None):
         indices = np.asarray(getattr(batch, "indices", batch), dtype=np.int64)
         samples += len(indices)
         number += 1
         if number <= max_batches:
             tally.add(indices)
     examined = min(number, max_batches)
+    if draws is not None and isinstance(batches, Sized) and number < len(batches):
+        samples, number = draws, len(batches)
     targets = tuple(
         TargetShare(
             key=key,
