@@ -114,6 +114,30 @@ def test_a_file_that_is_not_ours_is_refused_by_name(
         load_stats(path)
 
 
+def test_figures_written_by_hand_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "stats.json"
+    path.write_text('{"x": {"mean": [1, 2], "std": 0.5}}')
+    flat = load_stats(path)
+    assert flat["x"]["mean"].tolist() == [1.0, 2.0]  # type: ignore[union-attr]
+    assert (flat.info, flat.fingerprint) == ({}, None)  # type: ignore[union-attr]
+    path.write_text('{"a": {"x": {"mean": [1, 2]}}, "b": {}}')
+    nested = load_stats(path)
+    assert nested["a"]["x"]["mean"].tolist() == [1.0, 2.0]  # type: ignore[union-attr]
+    assert nested["b"] == {}
+    path.write_text('{"x": {"mean": [[1, 2], [3]]}}')
+    with pytest.raises(StatsError, match="must hold numbers for every figure"):
+        load_stats(path)
+    path.write_text('{"x": {"std": 1e999}}')
+    with pytest.raises(StatsError, match="must hold finite numbers, got std of 'x' beyond float64"):
+        load_stats(path)
+    path.write_text("{}")
+    with pytest.raises(StatsError, match='lacks "format"'):
+        load_stats(path)
+    path.write_text("[1]")
+    with pytest.raises(StatsError, match="must hold a mapping"):
+        load_stats(path)
+
+
 def test_a_broken_or_missing_file_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "stats.json"
     with pytest.raises(StatsError, match=r"stats.json: no such statistics file; .*compute-stats"):

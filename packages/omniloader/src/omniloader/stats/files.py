@@ -118,7 +118,8 @@ def load_stats(
     """Read figures back, as ``Normalize`` and ``PerDatasetNormalize`` take them.
 
     Args:
-        path: A file of :func:`save_stats`.
+        path: A file of :func:`save_stats`, or a bare ``{key: {figure: numbers}}`` or
+            ``{dataset: {key: {figure: numbers}}}`` written by hand.
         expected_fingerprint: Of the present config; a file that carries another is refused.
 
     Returns:
@@ -126,8 +127,8 @@ def load_stats(
         ``info`` and ``fingerprint``.
 
     Raises:
-        StatsError: If the file is missing, is not one of :func:`save_stats`, has another version,
-            or belongs to another config.
+        StatsError: If the file is missing, holds no such figures, has another version, or belongs
+            to another config.
     """
     path = Path(path)
     document = _read(path)
@@ -159,11 +160,24 @@ def _read(path: Path) -> dict[str, Any]:
         document = json.loads(text, parse_constant=lambda name: _refuse(path, f"holds {name}"))
     except json.JSONDecodeError as problem:
         _refuse(path, f"is no JSON (line {problem.lineno}: {problem.msg})")
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
+    if not isinstance(document, dict):
+        _refuse(path, "must hold a mapping")
+    if document and all(isinstance(inner, dict) for inner in document.values()):
+        return _with_header(document)
+    if document.get("format") != FORMAT:
         _refuse(path, f'lacks "format": "{FORMAT}"')
     if document.get("version") != VERSION:
         _refuse(path, f"must have version {VERSION}, got {document.get('version')!r}")
     return document
+
+
+def _with_header(bare: dict[str, Any]) -> dict[str, Any]:
+    """Figures written by hand, laid out as :func:`save_stats` would; datasets are a level more."""
+    figures = [figure for inner in bare.values() for figure in inner.values()]
+    if figures and all(isinstance(figure, dict) for figure in figures):
+        datasets = {name: {"stats": flat} for name, flat in bare.items()}
+        return {"layout": "per_dataset", "datasets": datasets}
+    return {"layout": "flat", "stats": bare}
 
 
 def _from_json(path: Path, part: Any, fingerprint: str | None) -> FeatureStats:
@@ -177,6 +191,10 @@ def _from_json(path: Path, part: Any, fingerprint: str | None) -> FeatureStats:
         }
     except (AttributeError, TypeError, ValueError):
         _refuse(path, "must hold numbers for every figure")
+    for key, inner in figures.items():
+        for name, figure in inner.items():
+            if not bool(torch.isfinite(figure).all()):
+                _refuse(path, f"must hold finite numbers, got {name} of '{key}' beyond float64")
     return FeatureStats(figures, part.get("info"), fingerprint)
 
 
