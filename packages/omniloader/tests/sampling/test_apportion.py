@@ -39,6 +39,7 @@ def test_extreme_weights_neither_overflow_nor_vanish(weights: list[float]) -> No
 
 def test_a_total_beyond_float_precision_is_still_met() -> None:
     assert largest_remainder([1, 2, 4], (1 << 60) + 1).sum() == (1 << 60) + 1
+    assert largest_remainder([1], (1 << 60) - 1).tolist() == [(1 << 60) - 1]
 
 
 def test_tempered_sizes() -> None:

@@ -85,6 +85,14 @@ def test_every_sample_is_as_likely_to_come_first() -> None:
     assert stats.chisquare(np.bincount(first, minlength=10)).pvalue > 1e-3
 
 
+def test_weights_serve_many_blocks() -> None:
+    weights = SubsampleConfig(sample_weights=[1.0, 2.0, 2.0])
+    index, visit = ProportionalStrategy([3], subsample=weights, epoch_size=50_000).plan(0)[:]
+    assert np.bincount(index).tolist() == [10_000, 20_000, 20_000]
+    for sample in range(3):
+        assert visit[index == sample].tolist() == list(range((index == sample).sum()))
+
+
 def test_weights_do_not_leave_their_source() -> None:
     weights = SubsampleConfig(sample_weights=[0.0, 1.0, 3.0])
     strategy = ProportionalStrategy([3, 4], subsample=[weights, None], epoch_size=70)

@@ -91,6 +91,15 @@ def test_evaluation_gives_every_sample_once_in_order(n: int, world: int) -> None
     assert {draw.epoch for part in parts for draw in part} == {4}
 
 
+def test_evaluation_resumes_too() -> None:
+    sampler = evaluation_sampler([9, 4], 2, 1)
+    whole = list(sampler)
+    list(itertools.islice(sampler, 3))
+    again = evaluation_sampler([9, 4], 2, 1)
+    again.load_state_dict(sampler.state_dict())
+    assert list(again) == whole[3:]
+
+
 def test_evaluation_drops_nothing() -> None:
     with pytest.raises(PlanError, match="drop_last must be False for evaluation"):
         OmniSampler(mix(), drop_last=True, training=False)
@@ -224,6 +233,8 @@ def test_a_changed_mix_is_refused_and_says_what_changed(
         ({"epoch": True}, "epoch must be a whole number of at least 0, got True"),
         ({"position": "7"}, "position must be a whole number of at least 0, got '7'"),
         ({"fingerprint": "0"}, "another mix: the mix"),
+        ({"mix": None}, "sampler state: mix must be a mapping, got NoneType"),
+        ({"cursors": []}, "sampler state: cursors must be a mapping, got list"),
     ],
 )
 def test_a_wrong_state_is_refused(change: dict[str, object], text: str) -> None:

@@ -197,7 +197,9 @@ def test_epoch_size_may_be_given() -> None:
 
 
 def test_sequential_gives_everything_in_order() -> None:
-    assert SequentialStrategy([2, 3]).epoch_indices(7) == [0, 1, 2, 3, 4]
+    strategy = SequentialStrategy([2, 3])
+    assert strategy.epoch_indices(7) == [0, 1, 2, 3, 4]
+    assert len(strategy) == 5
 
 
 # -- subsampling ---------------------------------------------------------------------------
@@ -307,6 +309,10 @@ def test_weights_only_on_empty_sources_are_refused() -> None:
 def test_a_strategy_shows_what_it_mixes() -> None:
     text = repr(TemperatureStrategy([3, 4], names=["a", "b"]))
     assert text == "TemperatureStrategy({a: 3, b: 4}, epoch_size=7, temperature=2.0, seed=0)"
+    assert "weights=[1.0, 1.0]" in repr(FixedWeightStrategy([3, 4]))
+    assert "samples_per_dataset=4" in repr(RoundRobinStrategy([3, 4]))
+    assert "end_temperature=1.0, until=9, shape=linear" in repr(AnnealedTemperatureStrategy([3, 4]))
+    assert repr(SequentialStrategy([3])) == "SequentialStrategy({dataset_0: 3}, seed=0)"
 
 
 def test_building_a_strategy_of_full_sources_does_not_warn() -> None:

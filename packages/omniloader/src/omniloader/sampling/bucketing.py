@@ -114,13 +114,12 @@ class LengthBucketBatchSampler(Sampler[Sequence[int]]):
     def _local(self) -> Iterator[list[int]]:
         """Pools of a sampler that cannot be planned, as they come."""
         indices = iter(self.sampler)
-        for number in itertools.count():
-            pool = list(itertools.islice(indices, self._rule.pool))
-            if not pool:
-                return
+        number = 0
+        while pool := list(itertools.islice(indices, self._rule.pool)):
             lengths = self._lengths_of(np.array([int(index) for index in pool], dtype=np.int64))
             for rows in self._rule.cut(lengths, self._epoch, number):
                 yield [pool[row] for row in rows.tolist()]
+            number += 1
 
     def _lengths_of(self, indices: IntArray) -> IntArray:
         wrong = indices[(indices < 0) | (indices >= len(self.lengths))]

@@ -155,6 +155,11 @@ def check_state(state: object, strategy: MixingStrategy) -> list[str]:
             raise StateError(
                 f"sampler state: {key} must be a whole number of at least 0, got {value!r}"
             )
+    for key in ("mix", "cursors"):
+        if not isinstance(state[key], Mapping):
+            raise StateError(
+                f"sampler state: {key} must be a mapping, got {type(state[key]).__name__}"
+            )
     if state["seed"] != strategy.seed:
         raise StateError(
             f"sampler state was saved with seed {state['seed']}, this strategy has seed "

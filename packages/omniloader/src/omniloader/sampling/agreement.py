@@ -1,0 +1,58 @@
+"""Whether all ranks follow the same order; if not, some data would be lost and some doubled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.distributed as dist
+
+from omniloader.errors import StateError
+from omniloader.sampling.sampler import OmniSampler
+from omniloader.sampling.state import fingerprint_of, mix_of
+
+
+def require_agreement(sampler: OmniSampler) -> None:
+    """Check that the samplers of all ranks share one order out.
+
+    A collective: every rank of the default process group has to call it. Without a process group
+    it does nothing.
+
+    Args:
+        sampler: This rank's.
+
+    Raises:
+        StateError: On every rank, if ranks differ in mix, seed, epoch or world size, or if two
+            take the same share, naming the ranks.
+    """
+    if not (dist.is_available() and dist.is_initialized()):
+        return
+    facts: list[dict[str, Any]] = [{} for _ in range(dist.get_world_size())]
+    dist.all_gather_object(facts, _facts_of(sampler))
+    first = facts[0]
+    for number, other in enumerate(facts):
+        for key, value in other.items():
+            if key != "rank" and value != first[key]:
+                raise StateError(
+                    f"ranks do not follow one order: {key} is {first[key]} on process 0 and "
+                    f"{value} on process {number}; give every process the same config and data"
+                )
+    ranks = [one["rank"] for one in facts]
+    if first["num_replicas"] == len(ranks) and len(set(ranks)) < len(ranks):
+        raise StateError(
+            f"ranks do not share the order out: the processes take the shares {ranks}; each "
+            "needs a rank of its own"
+        )
+
+
+def _facts_of(sampler: OmniSampler) -> dict[str, Any]:
+    mix = mix_of(sampler.strategy)
+    return {
+        "seed": sampler.strategy.seed,
+        "names": mix["names"],
+        "sizes": mix["sizes"],
+        "mix": fingerprint_of(mix),
+        "epoch": sampler.epoch,
+        "num_replicas": sampler.shard.num_replicas,
+        "drop_last": sampler.shard.drop_last,
+        "rank": sampler.shard.rank,
+    }
