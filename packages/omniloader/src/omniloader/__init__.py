@@ -48,6 +48,7 @@ from omniloader.sampling.weights import (
     class_histogram,
     class_weights_for_loss,
     class_weights_for_sampler,
+    positive_weights_for_loss,
 )
 from omniloader.schema.spec import DatasetSchema, TensorSpec, UnifiedSchema
 from omniloader.schema.unify import SampleUnifier
@@ -143,6 +144,7 @@ __all__ = [
     "key_padding_mask",
     "load_split_info",
     "load_stats",
+    "positive_weights_for_loss",
     "register_adapter",
     "save_split_info",
     "save_stats",
