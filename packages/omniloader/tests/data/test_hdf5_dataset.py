@@ -155,7 +155,7 @@ def test_an_empty_subset_has_no_samples(path: Path) -> None:
 
 def test_lengths_come_from_shapes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = HDF5Dataset(path, "train")
-    monkeypatch.setattr("omniloader.data._hdf5_read._value", None)
+    monkeypatch.setattr("omniloader.data._hdf5_read.read_value", None)
     lengths = data.sequence_lengths("audio")
     assert (lengths.tolist(), lengths.dtype) == ([2, 3, 4], np.int64)
     lengths[0] = 99

@@ -6,12 +6,25 @@ import contextlib
 import os
 import weakref
 from pathlib import Path
+from typing import TypeAlias
 
 import h5py
 
 from omniloader.errors import MissingFileError, MissingGroupError, SourceError
 
 _OPEN: weakref.WeakSet[GroupHandle] = weakref.WeakSet()
+
+Identity: TypeAlias = tuple[int, int]
+"""Size and time of the last change: another file, or one written again, differs in it."""
+
+
+def identity_of(file: Path | int) -> Identity | None:
+    """The identity of a file, by path or descriptor; None when there is none."""
+    try:
+        status = os.stat(file)  # noqa: PTH116 - a descriptor has no path
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
 
 
 class GroupHandle:
@@ -32,6 +45,7 @@ class GroupHandle:
         self._file: h5py.File | None = None
         self._group: h5py.h5g.GroupID | None = None
         self._pid = 0
+        self.identity: Identity | None = None
 
     @property
     def label(self) -> str:
@@ -56,6 +70,7 @@ class GroupHandle:
             if handle._pid != os.getpid():
                 handle.close()
         with contextlib.ExitStack() as undo:
+            self.identity = identity_of(self.path)
             file = undo.enter_context(_opened(self.path))
             group = _subset_of(file, self.path, self.subset)
             undo.pop_all()
@@ -71,7 +86,7 @@ class GroupHandle:
             file.close()
 
     def __getstate__(self) -> dict[str, object]:
-        return {"path": self.path, "subset": self.subset}
+        return {"path": self.path, "subset": self.subset, "identity": None}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _file=None, _group=None, _pid=0)

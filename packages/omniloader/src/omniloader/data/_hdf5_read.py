@@ -35,20 +35,20 @@ def read_sample(
         SourceError: If a value cannot be read.
     """
     sample: dict[str, Stored] = {}
-    for key in group if keys is None else map(_raw, keys):
-        node = _node(group, key, where)
+    for key in group if keys is None else map(raw_name, keys):
+        node = find_node(group, key, where)
         if not isinstance(node, h5d.DatasetID):
             if keys is not None and node is not None and not arrays_only:
                 raise SampleError(f"{where}: '{_text(key)}' must be an array, got a group")
             continue
         if node.shape is not None:
-            sample[_text(key)] = _value(node, f"{where}: '{_text(key)}'")
+            sample[_text(key)] = read_value(node, f"{where}: '{_text(key)}'")
     return sample
 
 
 def array_names(group: h5g.GroupID, where: str) -> list[str]:
     """Names of the arrays of a sample group."""
-    return [_text(k) for k in group if isinstance(_node(group, k, where), h5d.DatasetID)]
+    return [_text(k) for k in group if isinstance(find_node(group, k, where), h5d.DatasetID)]
 
 
 def steps_of(group: h5g.GroupID, key: bytes, where: str) -> int:
@@ -57,7 +57,7 @@ def steps_of(group: h5g.GroupID, key: bytes, where: str) -> int:
     Raises:
         SampleError: If the value has no axis.
     """
-    node = _node(group, key, where)
+    node = find_node(group, key, where)
     if not isinstance(node, h5d.DatasetID) or node.shape is None:
         return 0
     if not node.shape:
@@ -74,7 +74,7 @@ def open_sample(parent: h5g.GroupID, sample_id: str, where: str) -> h5g.GroupID:
     Raises:
         SourceError: If an array or nothing stands in its place.
     """
-    node = _node(parent, _raw(sample_id), where)
+    node = find_node(parent, raw_name(sample_id), where)
     if isinstance(node, h5g.GroupID):
         return node
     raise SourceError(
@@ -83,8 +83,12 @@ def open_sample(parent: h5g.GroupID, sample_id: str, where: str) -> h5g.GroupID:
     )
 
 
-def _node(group: h5g.GroupID, key: bytes, where: str) -> object | None:
-    """What stands at a name, or None; a link that leads nowhere is an error."""
+def find_node(group: h5g.GroupID, key: bytes, where: str) -> object | None:
+    """What stands at a name, or None.
+
+    Raises:
+        SourceError: If it is a link that leads nowhere, or damaged.
+    """
     try:
         node: object = h5o.open(group, key)
         return node
@@ -98,7 +102,8 @@ def _node(group: h5g.GroupID, key: bytes, where: str) -> object | None:
         ) from error
 
 
-def _value(node: h5d.DatasetID, where: str) -> Stored:
+def read_value(node: h5d.DatasetID, where: str) -> Stored:
+    """Decode one array; raises as :func:`read_sample` does."""
     try:
         dtype = node.dtype
         is_text = h5py.check_string_dtype(dtype) is not None
@@ -137,7 +142,8 @@ def _cause(error: BaseException) -> str:
     return str(error.args[0]) if error.args else str(error)
 
 
-def _raw(key: str) -> bytes:
+def raw_name(key: str) -> bytes:
+    """A name as HDF5 has it."""
     return key.encode("utf-8", "surrogateescape")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from typing import overload
 
@@ -47,6 +48,10 @@ class CompactNames(Sequence[str]):
         if isinstance(other, list | tuple):
             return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
         return NotImplemented
+
+    def digest(self) -> str:
+        """Names the sequence of texts, in any process."""
+        return hashlib.sha256(self._blob + self._ends.tobytes()).hexdigest()
 
     __hash__ = None  # type: ignore[assignment]
 

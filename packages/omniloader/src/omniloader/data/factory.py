@@ -49,9 +49,10 @@ def open_hdf5(
     cache_size: int = 0,
     preload: bool = False,
     name: str | None = None,
+    threads: int = 0,
 ) -> HDF5Dataset:
     """The adapter ``hdf5``: see :class:`~omniloader.data.hdf5.HDF5Dataset`."""
-    return HDF5Dataset(path, subset, keys, cache_size, preload, name)
+    return HDF5Dataset(path, subset, keys, cache_size, preload, name, threads)
 
 
 def open_npy(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,6 +15,8 @@ import torch
 from torch.utils.data import Dataset
 
 from omniloader._types import Column, Gather, IntArray, PathLike, Sample
+from omniloader.data._fast import fast_paths
+from omniloader.data._hdf5_fast import FastReader
 from omniloader.data._hdf5_file import GroupHandle
 from omniloader.data._hdf5_read import array_names, open_sample, read_sample, steps_of
 from omniloader.data._names import CompactNames
@@ -27,6 +31,8 @@ from omniloader.data._values import (
     wanted,
 )
 from omniloader.errors import MissingGroupError
+
+_log = logging.getLogger(__name__)
 
 
 class HDF5Dataset(Dataset[Sample]):
@@ -48,6 +54,13 @@ class HDF5Dataset(Dataset[Sample]):
         preload: Decode all samples now. The fastest to read; keeps the subset in memory, which
             forked workers share.
         name: Name of the source, the fallback of the metadata ``dataset``.
+        threads: Number of threads of each process that inflate values for ``read_batch``; 0 and 1
+            are the calling one.
+
+    ``read_batch`` notes where values lie, and from then on reads packed and plain arrays past
+    HDF5, with the same result. The notes are kept in ``$OMNILOADER_CACHE``, else in
+    ``~/.cache/omniloader``, and made again when the file changes; ``OMNILOADER_FAST=0`` in the
+    environment turns this off.
 
     Raises:
         SourceError: If the file is missing, unreadable or not HDF5. An ``OSError``.
@@ -64,12 +77,15 @@ class HDF5Dataset(Dataset[Sample]):
         cache_size: int = 0,
         preload: bool = False,
         name: str | None = None,
+        threads: int = 0,
     ) -> None:
         self.h5_path = Path(h5_path).absolute()
         self.subset = checked_subset(subset, "group")
         self.keys = checked_keys(keys)
         self.cache_size = checked_count(cache_size, "cache_size")
         self.name = name
+        self.threads = checked_count(threads, "threads")
+        self._fast: FastReader | None = None
         self._handle = GroupHandle(self.h5_path, self.subset)
         self._cache: OrderedDict[int, dict[str, Stored]] = OrderedDict()
         self._lengths: dict[str, IntArray] = {}
@@ -80,6 +96,8 @@ class HDF5Dataset(Dataset[Sample]):
                 raw.decode("utf-8", "surrogateescape") for raw in sorted(self._handle.group())
             )
             self._check_keys_occur()
+            if fast_paths() and not preload and not self.cache_size:
+                self._fast = FastReader(self._handle, self.sample_ids, self.threads)
             if preload:
                 self._columns = preload_columns(
                     (self._read(at, self.keys) for at in range(len(self))), len(self)
@@ -115,6 +133,12 @@ class HDF5Dataset(Dataset[Sample]):
         if self._columns is not None:
             return {key: _take(column, at) for key, column in wanted(self._columns, keys)}
         names = names_to_read(keys, self.keys)
+        if self._fast is not None and names and len(at):
+            try:
+                return self._fast.read(names, at, partial(self._read, arrays_only=keys is not None))
+            except (OSError, ValueError, LookupError, RuntimeError) as error:
+                # HDF5 decides what is wrong, if anything is.
+                _log.debug("%s is read by HDF5 (%s)", self._handle.label, error)
         if self.cache_size:
             samples = [dict(wanted(self._stored(int(i)), names)) for i in at]
         else:
@@ -134,12 +158,14 @@ class HDF5Dataset(Dataset[Sample]):
 
     def reset_for_worker(self) -> None:
         """Drop the handle and cache that this process inherited; the next read opens its own."""
-        self._handle.close()
+        self.close()
         self._cache.clear()
 
     def close(self) -> None:
         """Release the file; the next read opens it again."""
         self._handle.close()
+        if self._fast is not None:
+            self._fast.close()
 
     def __enter__(self) -> HDF5Dataset:
         return self

@@ -1,0 +1,351 @@
+"""Read batches from an HDF5 file by its chunks, past HDF5, once it is known where they lie.
+
+Opening groups and datasets by name takes HDF5 as long as inflating an image. So what is met for
+the first time is noted in a :class:`~omniloader.data._hdf5_index.ChunkIndex`; from then on a
+value is one read and one inflation, or a copy where it is small. What is learnt is kept beside
+the user's other caches, for the next process and the next run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeAlias
+
+import h5py
+import numpy as np
+import torch
+from h5py import h5d, h5f, h5g, h5i
+
+from omniloader._types import Column, IntArray
+from omniloader.data._fast import cache_file, load_sidecar, save_sidecar
+from omniloader.data._hdf5_chunks import Array, read_dataset
+from omniloader.data._hdf5_file import GroupHandle, Identity, identity_of
+from omniloader.data._hdf5_form import Form, form_of
+from omniloader.data._hdf5_index import (
+    KEPT_BYTES,
+    KEPT_TOTAL,
+    MISSING,
+    PLAIN,
+    UNKNOWN,
+    ChunkIndex,
+    KeyIndex,
+)
+from omniloader.data._hdf5_read import find_node, open_sample, raw_name, read_value
+from omniloader.data._names import CompactNames
+from omniloader.data._values import Stored, as_column, storable
+from omniloader.errors import SourceError
+from omniloader.schema.buffers import BlockPool
+
+PlainRead: TypeAlias = Callable[[int, Sequence[str]], dict[str, Stored]]
+"""Reads some keys of one sample through HDF5."""
+
+_VERSION = 1
+# The index is kept again when it has grown by a quarter, and by this many values.
+_SAVE_FROM = 512
+_NOTHING = np.empty(0, dtype=np.uint8)
+_TEXT = Form("", kept=True)
+
+
+class _Job(NamedTuple):
+    """A dataset to be read into an array."""
+
+    form: Form
+    steps: int
+    chunks: Array
+    out: Array
+
+
+class FastReader:
+    """Reads the values of a group by an index of their chunks.
+
+    Args:
+        handle: The group; opened only for what the index does not know yet.
+        sample_ids: Its samples.
+        threads: Number of threads that read and inflate; 0 and 1 are the calling one.
+    """
+
+    def __init__(self, handle: GroupHandle, sample_ids: CompactNames, threads: int) -> None:
+        self._handle = handle
+        self._sample_ids = sample_ids
+        self._threads = threads
+        self._forget()
+
+    def _forget(self) -> None:
+        self._index: ChunkIndex | None = None
+        self._identity: Identity | None = None
+        self._known = 0
+        self._fresh = 0
+        self._leave_process()
+
+    def _leave_process(self) -> None:
+        """Drop what a forked child must not use: descriptor, threads, locks."""
+        self._pid = os.getpid()
+        self._fd = -1
+        self._lock = threading.Lock()
+        self._blocks = BlockPool()
+        self._executor: ThreadPoolExecutor | None = None
+
+    def read(self, names: Sequence[str], at: IntArray, plain: PlainRead) -> dict[str, Column]:
+        """Columns of some samples, the same as by HDF5.
+
+        Args:
+            names: The keys.
+            at: The samples, int64 ``(n,)`` with n ≥ 1.
+            plain: Reads what only HDF5 can read.
+
+        Raises:
+            OSError: If the file cannot be read.
+            ValueError: If a value is damaged, or the file is another one now.
+        """
+        index = self._opened()
+        self._learn(index, names, at)
+        jobs: list[_Job] = []
+        read = {name: self._column(index, name, at, plain, jobs) for name in names}
+        self._run(jobs)
+        return {name: _finished(rows) for name, rows in read.items() if rows is not None}
+
+    def close(self) -> None:
+        """Release the file and the threads, and keep what has been learnt."""
+        if self._pid != os.getpid():
+            self._drop_inherited()
+        elif self._fd >= 0:
+            self._save()
+            os.close(self._fd)
+            self._fd = -1
+            if self._executor is not None:
+                self._executor.shutdown()
+                self._executor = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            os.close(self._fd)
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("_handle", "_sample_ids", "_threads")
+        return {name: self.__dict__[name] for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    # -- the file --------------------------------------------------------------------------
+
+    def _drop_inherited(self) -> None:
+        inherited = self._fd
+        self._leave_process()
+        if inherited >= 0:
+            os.close(inherited)
+
+    def _opened(self) -> ChunkIndex:
+        """The index, with the file open in this process."""
+        if self._pid != os.getpid():
+            self._drop_inherited()
+        with self._lock:
+            if self._fd < 0:
+                self._fd = os.open(self._handle.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+                identity = identity_of(self._fd)
+                if self._index is None or identity != self._identity:
+                    self._identity, self._fresh = identity, 0
+                    self._index = self._load() or ChunkIndex(len(self._sample_ids))
+                    self._known = self._index.known
+            if self._index is None:
+                raise SourceError(f"{self._handle.label} has no index; open the dataset again")
+            return self._index
+
+    def _sidecar(self) -> tuple[str, dict[str, Any]]:
+        """Name of the sidecar, and what must stand in it for it to be about this file."""
+        whose = f"{self._handle.path}\0{self._handle.subset}"
+        name = hashlib.sha256(whose.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        about = [_VERSION, list(self._identity or ()), self._sample_ids.digest()]
+        return f"hdf5-{name}.npz", {"about": about}
+
+    def _load(self) -> ChunkIndex | None:
+        name, about = self._sidecar()
+        found = load_sidecar(cache_file(name))
+        if found is None or found[0].get("about") != about["about"]:
+            return None
+        try:
+            return ChunkIndex.restore(len(self._sample_ids), *found)
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def _save(self) -> None:
+        """Keep the index, joined with what other processes have kept meanwhile."""
+        if not self._fresh or self._index is None:
+            return
+        with self._lock:
+            kept = self._load()
+            if kept is not None:
+                self._index.absorb(kept)
+            self._known, self._fresh = self._index.known, 0
+            name, about = self._sidecar()
+            meta, arrays = self._index.dump()
+            save_sidecar(cache_file(name), {**about, **meta}, arrays)
+
+    # -- the index -------------------------------------------------------------------------
+
+    def _learn(self, index: ChunkIndex, names: Sequence[str], at: IntArray) -> None:
+        """Look up where the values of some samples lie, unless that is known."""
+        todo = index.unknown(names, at)
+        if not todo:
+            return
+        with self._lock:
+            parent = self._handle.group()
+            if self._handle.identity != self._identity:
+                raise SourceError(f"{self._handle.label} has changed; open the dataset again")
+            for i in todo:
+                sample_id = self._sample_ids[i]
+                where = f"'{self._handle.path}' sample '{self._handle.subset}/{sample_id}'"
+                group = open_sample(parent, sample_id, where)
+                for name in names:
+                    key = index.key(name)
+                    if key.form[i] == UNKNOWN:
+                        self._look(index, key, i, group, name, where)
+                        self._fresh += 1
+        known = self._known + self._fresh
+        if known == index.size * len(index.keys) or self._fresh > max(_SAVE_FROM, known // 5):
+            self._save()
+
+    def _look(
+        self,
+        index: ChunkIndex,
+        key: KeyIndex,
+        at: int,
+        group: h5g.GroupID,
+        name: str,
+        where: str,
+    ) -> None:
+        """Note where one value lies, or the value itself if it is small."""
+        node = find_node(group, raw_name(name), where)
+        if node is None or (isinstance(node, h5d.DatasetID) and node.shape is None):
+            key.put(at, MISSING, 0, _NOTHING, kept=True)
+            return
+        small = self._small(index, node, f"{where}: '{name}'")
+        if small is not None:
+            form, steps, rows = small
+        elif isinstance(node, h5d.DatasetID) and (lies := self._lies(node)) is not None:
+            (form, rows), steps = lies, node.shape[0] if node.shape else 0
+        else:
+            key.put(at, PLAIN, 0, _NOTHING, kept=True)
+            return
+        key.put(at, index.number(form), steps, rows, form.kept)
+
+    def _lies(self, node: h5d.DatasetID) -> tuple[Form, Array] | None:
+        """Form and chunks of a dataset of this file itself."""
+        file = h5i.get_file_id(node)
+        # A link may lead into another file; before a user block, offsets mean something else.
+        if os.fsdecode(h5f.get_name(node)) != str(self._handle.path):
+            return None
+        return None if file.get_create_plist().get_userblock() else form_of(node)
+
+    def _small(self, index: ChunkIndex, node: object, where: str) -> tuple[Form, int, Array] | None:
+        """Form, steps and bytes of a small value or text."""
+        if not isinstance(node, h5d.DatasetID) or index.kept_bytes > KEPT_TOTAL:
+            return None
+        if h5py.check_string_dtype(node.dtype) is not None:
+            text = None if node.shape else read_value(node, where)
+            raw = text.encode() if isinstance(text, str) else b""
+            small = text is not None and len(raw) <= KEPT_BYTES
+            return (_TEXT, len(raw), np.frombuffer(raw, np.uint8)) if small else None
+        if node.get_type().get_size() * int(np.prod(node.shape)) > KEPT_BYTES:
+            return None
+        value = read_value(node, where)
+        if not isinstance(value, np.ndarray):
+            return None
+        form = Form(value.dtype.str, value.shape[1:], bool(value.shape), kept=True)
+        return form, value.shape[0] if value.shape else 0, value.reshape(-1).view(np.uint8)
+
+    # -- values ----------------------------------------------------------------------------
+
+    def _column(
+        self, index: ChunkIndex, name: str, at: IntArray, plain: PlainRead, jobs: list[_Job]
+    ) -> Array | list[Stored | None] | None:
+        """Rows of one key: an array where all are alike, else a list; ``jobs`` fill them."""
+        key = index.keys[name]
+        forms, steps = key.form[at], key.steps[at]
+        if (forms == MISSING).all():
+            return None
+        if forms[0] >= 0 and (forms == forms[0]).all() and (steps == steps[0]).all():
+            form = index.forms[forms[0]]
+            if form.dtype:
+                return self._table(key, form, int(steps[0]), at, jobs)
+        return [
+            self._row(index, name, int(i), number, length, plain, jobs)
+            for i, number, length in zip(at, forms.tolist(), steps.tolist(), strict=True)
+        ]
+
+    def _table(
+        self, key: KeyIndex, form: Form, steps: int, at: IntArray, jobs: list[_Job]
+    ) -> Array:
+        shape = (len(at), *form.shape(steps))
+        if form.kept:
+            size = int(key.count[at[0]])
+            return (
+                key.kept.view()[key.first[at, None] + np.arange(size)]
+                .view(form.stored)
+                .reshape(shape)
+            )
+        nbytes = int(np.prod(shape)) * form.native.itemsize
+        table: Array = self._blocks.take(nbytes)[:nbytes].view(form.native).reshape(shape)
+        chunks = key.chunks.view()
+        for row, first, count in zip(
+            table, key.first[at].tolist(), key.count[at].tolist(), strict=True
+        ):
+            jobs.append(_Job(form, steps, chunks[first : first + count], row))
+        return table
+
+    def _row(
+        self,
+        index: ChunkIndex,
+        name: str,
+        at: int,
+        number: int,
+        steps: int,
+        plain: PlainRead,
+        jobs: list[_Job],
+    ) -> Stored | None:
+        if number == PLAIN:
+            return plain(at, (name,)).get(name)
+        if number == MISSING:
+            return None
+        key, form = index.keys[name], index.forms[number]
+        first = int(key.first[at])
+        rows = slice(first, first + int(key.count[at]))
+        if not form.dtype:
+            return key.kept.view()[rows].tobytes().decode()
+        if form.kept:
+            kept: Array = key.kept.view()[rows].copy().view(form.stored).reshape(form.shape(steps))
+            return kept
+        out = np.empty(form.shape(steps), form.native)
+        jobs.append(_Job(form, steps, key.chunks.view()[rows], out))
+        return out
+
+    def _run(self, jobs: Sequence[_Job]) -> None:
+        fd = self._fd
+
+        def work(own: Sequence[_Job]) -> None:
+            for job in own:
+                read_dataset(fd, *job)
+
+        if self._threads < 2 or len(jobs) < 2:
+            work(jobs)
+            return
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self._threads, "omniloader-hdf5")
+        parts = [jobs[start :: self._threads] for start in range(self._threads)]
+        for _ in self._executor.map(work, parts):
+            pass
+
+
+def _finished(rows: Array | list[Stored | None]) -> Column:
+    if isinstance(rows, np.ndarray):
+        return torch.from_numpy(storable(rows, "a column"))
+    return as_column([_storable(row) for row in rows], shared=False)
+
+
+def _storable(row: Stored | None) -> Stored | None:
+    return storable(row, "a value") if isinstance(row, np.ndarray) else row
