@@ -22,7 +22,7 @@ $(STAMP): $(MANIFESTS)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 	    -r requirements-dev.txt -r requirements-docs.txt \
-	    -e 'packages/omniloader[fast,lightning,report,torchdata]' -e packages/blinklinmult
+	    -e 'packages/omniloader[fast,lightning,report,torchdata]' -e 'packages/blinklinmult[video]'
 	@touch $@
 
 fix: $(STAMP) ## format, and repair what ruff can repair
@@ -35,9 +35,9 @@ check: $(STAMP) ## format, lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-unit: $(STAMP) ## the tests, with branch coverage
+unit: $(STAMP) ## the tests, with branch coverage; some: make unit ARGS='-k plan'
 	$(BIN)/coverage erase
-	$(BIN)/pytest --cov --cov-report=term $(ARGS)
+	$(BIN)/pytest $(or $(ARGS),--cov --cov-report=term)
 
 docs: $(STAMP) ## build the documentation into site/, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

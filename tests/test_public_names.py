@@ -28,9 +28,10 @@ def imported(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError as missing:
-        if (missing.name or "").partition(".")[0] not in EXTRAS:
+        lacking = getattr(missing.__cause__ or missing, "name", None) or ""
+        if lacking.partition(".")[0] not in EXTRAS:
             raise
-        pytest.skip(f"{name} needs {missing.name}")
+        pytest.skip(f"{name} needs {lacking}")
 
 
 @pytest.mark.parametrize(("module", "name"), PATHS, ids=[f"{m}.{n}" for m, n in PATHS])
