@@ -390,7 +390,7 @@ class TestBench:
 
 class TestShipped:
     def test_template_and_schema(self, run, tmp_path):
-        assert run("template") == (0, config_template_path().read_text(), "")
+        assert run("template") == (0, config_template_path().read_text(encoding="utf-8"), "")
         assert run("schema", "-o", tmp_path / "s.json")[0] == 0
         assert (tmp_path / "s.json").read_text() == config_schema_path().read_text()
 

@@ -101,7 +101,7 @@ def _report(
         )
         found += data_findings(label, tally, len(indices))
         if structure:
-            found += structure_findings(label, dataset, tally, len(indices))
+            found += structure_findings(label, dataset, tally, indices.tolist())
         tallies.append(tally)
         reads.append(len(indices))
     return build_report(loader, labels, tallies, reads, _errors_first(found))

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from omniloader._types import MapDataset
 from omniloader.introspection.report import Finding, KeyFacts, Report, SourceFacts
+from omniloader.introspection.storage import storage_facts
 from omniloader.introspection.subject import Mix
 from omniloader.introspection.tally import KeyTally, SourceTally, is_categorical
 from omniloader.schema.spec import DatasetSchema
-
-# Where adapters keep the place of their data.
-_PLACES = ("h5_path", "root", "path")
 
 
 def build_report(
@@ -95,21 +89,3 @@ def _lengths(counts: KeyTally) -> tuple[int, float, int] | None:
     if not counts.lengths:
         return None
     return min(counts.lengths), float(np.median(counts.lengths)), max(counts.lengths)
-
-
-def storage_facts(dataset: MapDataset) -> dict[str, Any]:
-    """Class of a source, and place and bytes on disk where it has a file or folder.
-
-    A source that has a ``storage()`` of its own adds what that returns.
-    """
-    facts: dict[str, Any] = {"type": type(dataset).__name__}
-    place = next((getattr(dataset, name) for name in _PLACES if hasattr(dataset, name)), None)
-    if isinstance(place, str | os.PathLike):
-        path = Path(place)
-        facts["path"] = str(path)
-        if path.is_file():
-            facts["bytes"] = path.stat().st_size
-    own = getattr(dataset, "storage", None)
-    if callable(own):
-        facts.update(own())
-    return facts

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from omniloader._types import MapDataset
 from omniloader.introspection.report import Finding
+from omniloader.introspection.storage import storage_problems
 from omniloader.introspection.tally import KeyTally, SourceTally
 
 _SHOWN = 5
@@ -61,7 +62,7 @@ def _key_findings(label: str, key: str, counts: KeyTally) -> Iterator[Finding]:
 
 
 def structure_findings(
-    label: str, dataset: MapDataset, tally: SourceTally, read: int
+    label: str, dataset: MapDataset, tally: SourceTally, indices: list[int]
 ) -> Iterator[Finding]:
     """Findings about declarations and files as a whole.
 
@@ -69,7 +70,7 @@ def structure_findings(
         label: The source's label.
         dataset: The source; its ``sample_ids`` and ``storage_problems()`` are used if it has them.
         tally: Its counts.
-        read: Number of samples that were asked for.
+        indices: The samples that were asked for.
     """
     for key, counts in tally.keys.items():
         if counts.samples and not counts.present:
@@ -90,10 +91,8 @@ def structure_findings(
         shown = ", ".join(f"'{name}'" for name in doubled[:_SHOWN])
         text = f"{len(doubled)} sample ids stand more than once: {shown}; make them unique"
         yield Finding(level="error", source=label, key=None, text=text)
-    problems = getattr(dataset, "storage_problems", None)
-    if callable(problems):
-        for problem in problems():
-            yield Finding(level="error", source=label, key=None, text=str(problem))
+    for problem in storage_problems(dataset, indices):
+        yield Finding(level="error", source=label, key=None, text=problem)
 
 
 def _doubled(sample_ids: Sequence[str] | None) -> list[str]:
