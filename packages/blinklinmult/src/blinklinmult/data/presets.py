@@ -58,3 +58,18 @@ def corpus_path(root: PathLike, name: str) -> Path:
         name: The corpus.
     """
     return Path(root) / "data" / "processed" / name / f"{name}.h5"
+
+
+def build_hint(name: str, root: PathLike, path: PathLike) -> str:
+    """Which command builds a corpus, for messages.
+
+    Args:
+        name: The corpus.
+        root: The run's root.
+        path: The corpus's file.
+    """
+    synthetic = f"`blinklinmult synth --root {root} --corpora {name} --seconds 60`"
+    if name == "talkingface":
+        video = f"`blinklinmult build-talkingface --video VIDEO --tag TAG -o {path}`"
+        return f"build it: {video}, or synthetic data: {synthetic}"
+    return f"write it with blinklinmult's H5Writer, or synthetic data: {synthetic}"

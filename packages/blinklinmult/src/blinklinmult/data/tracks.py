@@ -66,7 +66,11 @@ def window_starts(frames: int, time_dim: int, step: int) -> range:
 
 
 def add_recording(
-    writer: H5Writer, subset: str, video_id: str, eyes: Mapping[str, EyeTrack]
+    writer: H5Writer,
+    subset: str,
+    video_id: str,
+    eyes: Mapping[str, EyeTrack],
+    first_frame: int = 0,
 ) -> int:
     """Cut a recording into windows and add both eyes of each.
 
@@ -78,6 +82,7 @@ def add_recording(
         subset: Where the recording goes; all of it, or a person would be in two splits.
         video_id: Names the recording.
         eyes: Side to track; all of one length.
+        first_frame: Number of the tracks' first frame in the recording.
 
     Returns:
         Number of samples added.
@@ -93,5 +98,5 @@ def add_recording(
     for start in starts:
         for side, track in eyes.items():
             values = track.window(start, start + steps)
-            writer.add(subset, video_id, f"{start:06d}", side, **values)
+            writer.add(subset, video_id, f"{first_frame + start:06d}", side, **values)
     return len(starts) * len(eyes)

@@ -1,0 +1,1 @@
+"""Corpora from videos and their annotations (extra ``[video]``)."""
