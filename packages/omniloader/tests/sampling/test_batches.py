@@ -227,6 +227,33 @@ def test_states_of_other_batches_are_refused() -> None:
             sampler.load_state_dict([])  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("composition", ["mixed", "exact_ratio", "per_source"])
+def test_an_epoch_set_on_the_sampler_alone_counts(composition: str) -> None:
+    """Lightning and Accelerate know the sampler of a loader, not its batch sampler."""
+    run = plan_batches(OmniSampler(mix()), 6, composition=composition)
+    list(itertools.islice(run, 3))
+    resumed = plan_batches(OmniSampler(mix()), 6, composition=composition)
+    resumed.load_state_dict(run.state_dict())
+    resumed.sampler.set_epoch(1)
+    assert resumed.state_dict()["position"] == 0
+    fresh = plan_batches(OmniSampler(mix(), epoch=1), 6, composition=composition)
+    assert list(resumed) == list(fresh)
+
+
+def test_a_state_loaded_into_the_sampler_counts_for_its_batches() -> None:
+    sampler = OmniSampler(mix())
+    list(itertools.islice(sampler, 12))
+    batches = OmniBatchSampler(OmniSampler(mix()), 6)
+    whole = list(batches)
+    batches.sampler.load_state_dict(sampler.state_dict())
+    assert list(batches) == whole[2:]
+    assert batches.sampler.state_dict()["position"] == 47
+    source = PerSourceBatchSampler(OmniSampler(mix()), 6)
+    source.sampler.load_state_dict(sampler.state_dict())
+    with pytest.raises(StateError, match="the sampler is to go on at position 12, but these batch"):
+        list(source)
+
+
 # -- bad options ---------------------------------------------------------------------------
 
 

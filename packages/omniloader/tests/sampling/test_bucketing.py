@@ -230,6 +230,29 @@ def test_states_of_other_batches_are_refused() -> None:
         buckets().load_state_dict("state")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("max_tokens", [None, 150])
+def test_an_epoch_set_on_the_sampler_alone_counts(max_tokens: int | None) -> None:
+    run = buckets(max_tokens=max_tokens)
+    list(itertools.islice(run, 9))
+    resumed = buckets(max_tokens=max_tokens)
+    resumed.load_state_dict(run.state_dict())
+    resumed.sampler.set_epoch(4)  # type: ignore[attr-defined]
+    assert resumed.state_dict()["position"] == 0
+    fresh = buckets(max_tokens=max_tokens)
+    fresh.set_epoch(4)
+    assert list(resumed) == list(fresh)
+    assert len(resumed) == len(list(fresh))
+
+
+def test_a_state_loaded_into_the_sampler_alone_is_refused() -> None:
+    run = sampler()
+    list(itertools.islice(run, 12))
+    batches = buckets()
+    batches.sampler.load_state_dict(run.state_dict())  # type: ignore[attr-defined]
+    with pytest.raises(StateError, match="load the state into the batch sampler"):
+        list(batches)
+
+
 # -- any sampler ---------------------------------------------------------------------------
 
 

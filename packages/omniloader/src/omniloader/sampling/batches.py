@@ -13,7 +13,7 @@ from omniloader.sampling.checks import checked_whole
 from omniloader.sampling.draw import DrawBatch
 from omniloader.sampling.mixing import MixingStrategy
 from omniloader.sampling.sampler import OmniSampler
-from omniloader.sampling.state import Cursor, State, is_of
+from omniloader.sampling.state import State, is_of
 
 COMPOSITIONS = ("mixed", "exact_ratio", "per_source")
 
@@ -41,7 +41,6 @@ class PlannedBatchSampler(Sampler[DrawBatch], ABC):
         self.sampler = sampler
         self.batch_size = checked_whole(batch_size, "batch_size", 1)
         self.drop_last = drop_last
-        self._cursor = Cursor()
 
     @property
     def global_batch(self) -> int:
@@ -55,8 +54,6 @@ class PlannedBatchSampler(Sampler[DrawBatch], ABC):
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the start of an epoch; the epoch of a loaded state goes on where it was saved."""
-        if epoch != self.sampler.epoch:
-            self._cursor.jump(0)
         self.sampler.set_epoch(epoch)
 
     @abstractmethod
@@ -140,8 +137,9 @@ class OmniBatchSampler(PlannedBatchSampler):
 
     def __iter__(self) -> Iterator[DrawBatch]:
         plan = self.sampler.plan(window=self._window)
-        shard, cursor, size = self.sampler.shard, self._cursor, self.batch_size
-        start = cursor.begin()
+        # The sampler's own cursor, so that a state loaded into either of the two counts.
+        shard, cursor, size = self.sampler.shard, self.sampler.cursor, self.batch_size
+        start = cursor.begin(plan.epoch)
         draws = shard.share(max(len(plan) - start, 0))
         draws = min(draws, self._batches(draws) * size)
         bulk = size  # one batch first, so that training starts at once
@@ -150,8 +148,8 @@ class OmniBatchSampler(PlannedBatchSampler):
             stop = min(first + bulk, draws)
             index, visit = plan[shard.positions(first, stop, start, len(plan))]
             for row in range(0, stop - first, size):
-                cursor.done += 1
-                rows = slice(row, row + size)
+                rows = slice(row, min(row + size, stop - first))
+                cursor.done = first + rows.stop
                 # Copies: a batch that is sent to a worker must not bring its neighbours.
                 yield DrawBatch(index[rows].copy(), visit[rows].copy(), plan.epoch)
             first, bulk = stop, max(1, _BULK // size) * size
@@ -166,7 +164,8 @@ class OmniBatchSampler(PlannedBatchSampler):
         Returns:
             The state of :meth:`OmniSampler.state_dict`, with the batches' composition.
         """
-        position = self._cursor.at(consumed, self.global_batch)
+        draws = None if consumed is None else consumed * self.batch_size
+        position = self.sampler.cursor.at(self.epoch, draws, self.sampler.shard.num_replicas)
         drawn = self.sampler.plan(window=self._window).drawn(min(position, self.sampler.total))
         state = self.sampler.state_at(position, drawn)
         state["batches"] = {"composition": self.composition, "global_batch": self.global_batch}
@@ -192,9 +191,25 @@ class OmniBatchSampler(PlannedBatchSampler):
             self.sampler.strategy,
             migrate,
         )
-        changed = self.sampler.load_state_dict(state, migrate=migrate)
-        self._cursor.jump(0 if changed else state["position"])
-        return changed
+        return self.sampler.load_state_dict(state, migrate=migrate)
+
+
+def take_over(sampler: OmniSampler, goes_on: bool) -> None:
+    """Let a batch sampler with a cursor of its own start an iteration.
+
+    Args:
+        sampler: Its sampler.
+        goes_on: Whether the batch sampler itself knows where to go on.
+
+    Raises:
+        StateError: If the sampler was told to go on somewhere and the batch sampler was not.
+    """
+    pending = sampler.cursor.begin(sampler.epoch)
+    if pending and not goes_on:
+        raise StateError(
+            f"the sampler is to go on at position {pending}, but these batches are not cut in its "
+            "order; load the state into the batch sampler"
+        )
 
 
 def check_batches(

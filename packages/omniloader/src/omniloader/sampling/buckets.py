@@ -12,12 +12,12 @@ import numpy as np
 
 from omniloader._types import IntArray
 from omniloader.errors import StateError
-from omniloader.sampling.batches import PlannedBatchSampler, check_batches
+from omniloader.sampling.batches import PlannedBatchSampler, check_batches, take_over
 from omniloader.sampling.draw import DrawBatch
 from omniloader.sampling.permutation import permute
 from omniloader.sampling.plan import EpochPlan
 from omniloader.sampling.sampler import OmniSampler
-from omniloader.sampling.state import State
+from omniloader.sampling.state import Cursor, State
 from omniloader.utils.seeding import derive_seed
 
 
@@ -112,6 +112,7 @@ class PlannedBuckets(PlannedBatchSampler):
     def __init__(self, sampler: OmniSampler, lengths: IntArray, rule: BucketRule) -> None:
         super().__init__(sampler, rule.batch_size, rule.drop_last)
         self._lengths, self._rule = lengths, rule
+        self._cursor = Cursor()
         self._place = self._next_place = (0, 0)
         self._counts: list[int] = []
         self._known_len: tuple[int, int] | None = None
@@ -142,24 +143,19 @@ class PlannedBuckets(PlannedBatchSampler):
                 batches.append(DrawBatch(index[own], visit[own], plan.epoch))
         return batches
 
-    def set_epoch(self, epoch: int) -> None:
-        """Go to the start of an epoch; the epoch of a loaded state goes on where it was saved."""
-        if epoch != self.epoch:
-            self._jump((0, 0))
-        super().set_epoch(epoch)
-
     def _jump(self, place: tuple[int, int]) -> None:
         self._place = self._next_place = place
         self._counts = []
-        self._cursor.jump(0)
+        self._cursor.jump(self.epoch, 0)
 
     def __iter__(self) -> Iterator[DrawBatch]:
         plan = self.sampler.plan()
-        place, self._next_place = self._next_place, (0, 0)
-        self._place = place
+        place = self._next_place if plan.epoch == self._cursor.epoch else (0, 0)
+        take_over(self.sampler, place != (0, 0))
+        self._place, self._next_place = place, (0, 0)
         counts: list[int] = []
         self._counts = counts
-        self._cursor.begin()
+        self._cursor.begin(plan.epoch)
         for number in range(place[0], -(-len(plan) // self._rule.pool)):
             batches = self._pool(plan, number)[place[1] if number == place[0] else 0 :]
             counts.append(len(batches))
@@ -169,8 +165,8 @@ class PlannedBuckets(PlannedBatchSampler):
 
     def state_dict(self, consumed: int | None = None) -> State:
         """Where the run stands: a pool, and the batches consumed in it."""
-        left = self._cursor.at(consumed, 1)
-        pool, batch = self._place
+        left = self._cursor.at(self.epoch, consumed, 1)
+        pool, batch = self._place if self.epoch == self._cursor.epoch else (0, 0)
         for count in self._counts:
             if left < count:
                 break

@@ -14,12 +14,13 @@ from omniloader.sampling.batches import (
     OmniBatchSampler,
     PlannedBatchSampler,
     check_batches,
+    take_over,
 )
 from omniloader.sampling.checks import checked_whole, per_source
 from omniloader.sampling.draw import DrawBatch
 from omniloader.sampling.interleave import Shuffled
 from omniloader.sampling.sampler import OmniSampler
-from omniloader.sampling.state import State
+from omniloader.sampling.state import Cursor, State
 from omniloader.utils.seeding import derive_seed
 
 # Batches whose sources are looked up at once.
@@ -83,6 +84,7 @@ class PerSourceBatchSampler(PlannedBatchSampler):
         batch_sizes: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(sampler, batch_size, drop_last)
+        self._cursor = Cursor()
         if not sampler.shard.training:
             raise PlanError("per_source batches are for training; evaluate with 'mixed' ones")
         names = sampler.strategy.names
@@ -115,7 +117,8 @@ class PerSourceBatchSampler(PlannedBatchSampler):
         shard = self.sampler.shard
         plan, order = self.sampler.plan(), self._order()
         counts = self.sampler.counts()
-        for step in range(self._cursor.begin(), len(order), _BULK):
+        take_over(self.sampler, self._cursor.pending > 0)
+        for step in range(self._cursor.begin(plan.epoch), len(order), _BULK):
             sources, numbers = order.locate(np.arange(step, min(step + _BULK, len(order))))
             firsts = numbers * self._sizes[sources]
             for source, first in zip(sources.tolist(), firsts.tolist(), strict=True):
@@ -139,7 +142,7 @@ class PerSourceBatchSampler(PlannedBatchSampler):
             consumed: Batches that training has consumed since the iteration began; default
                 those handed out.
         """
-        step = self._cursor.at(consumed, 1)
+        step = self._cursor.at(self.epoch, consumed, 1)
         drawn = np.minimum(self._order().drawn(step) * self._sizes, self.sampler.counts())
         state = self.sampler.state_at(int(drawn.sum()), drawn)
         state["batches"] = {**self._facts(), "step": step}
@@ -162,12 +165,12 @@ class PerSourceBatchSampler(PlannedBatchSampler):
         check_batches(state, self._facts(), self.sampler.strategy, migrate)
         changed = self.sampler.load_state_dict(state, migrate=migrate)
         if changed:
-            self._cursor.jump(0)
+            self._cursor.jump(self.epoch, 0)
             return True
         if not isinstance(saved, Mapping) or "step" not in saved:
             raise StateError(
                 "sampler state is not of per_source batches; load a state that this batch "
                 "sampler itself has saved"
             )
-        self._cursor.jump(int(saved["step"]))
+        self._cursor.jump(self.epoch, int(saved["step"]))
         return False

@@ -65,7 +65,7 @@ class OmniSampler(Sampler[DrawIndex]):
             )
         self.epoch = checked_epoch(epoch)
         self._on_epoch = on_epoch
-        self._cursor = Cursor()
+        self.cursor = Cursor()
         self._carry: Carry | None = None
 
     def __len__(self) -> int:
@@ -93,9 +93,7 @@ class OmniSampler(Sampler[DrawIndex]):
             epoch: From 0.
         """
         epoch = checked_epoch(epoch)
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self._cursor.jump(0)
+        self.epoch = epoch
         if self._on_epoch is not None:
             self._on_epoch(epoch)
 
@@ -104,8 +102,8 @@ class OmniSampler(Sampler[DrawIndex]):
         return self.strategy.plan(self.epoch, window=window, carry=self._carried())
 
     def __iter__(self) -> Iterator[DrawIndex]:
-        plan, epoch, cursor = self.plan(), self.epoch, self._cursor
-        start = cursor.begin()
+        plan, epoch, cursor = self.plan(), self.epoch, self.cursor
+        start = cursor.begin(epoch)
         count = self.shard.share(max(len(plan) - start, 0))
         first, block = 0, _FIRST_BLOCK
         while first < count:
@@ -132,7 +130,7 @@ class OmniSampler(Sampler[DrawIndex]):
             over all ranks, so that it holds for another world size, batch size or number of
             workers.
         """
-        return self.state_at(self._cursor.at(consumed, self.shard.num_replicas))
+        return self.state_at(self.cursor.at(self.epoch, consumed, self.shard.num_replicas))
 
     def state_at(self, position: int, drawn: IntArray | None = None) -> State:
         """The state after ``position`` draws of the epoch, over all ranks.
@@ -184,6 +182,6 @@ class OmniSampler(Sampler[DrawIndex]):
                 f"got {position}"
             )
         self.epoch, self._carry = epoch, carry
-        self._cursor.jump(position)
+        self.cursor.jump(epoch, position)
         if self._on_epoch is not None:
             self._on_epoch(epoch)

@@ -19,25 +19,32 @@ State = dict[str, Any]
 
 
 class Cursor:
-    """Where an iteration began, how far it came, and where the next one begins."""
+    """Where an iteration began, how far it came, and where the next one begins.
+
+    Positions belong to an epoch: in another one they mean nothing, and iterations begin at 0.
+    """
 
     def __init__(self) -> None:
+        self.epoch = 0
         self.origin = 0
         self.pending = 0
         self.done = 0
 
-    def begin(self) -> int:
-        """Start an iteration; a loaded position is used once."""
-        self.origin, self.pending, self.done = self.pending, 0, 0
+    def begin(self, epoch: int) -> int:
+        """Start an iteration; a position to go on from is used once."""
+        self.origin = self.pending if epoch == self.epoch else 0
+        self.epoch, self.pending, self.done = epoch, 0, 0
         return self.origin
 
-    def jump(self, position: int) -> None:
-        """Let the next iteration begin at ``position``."""
+    def jump(self, epoch: int, position: int) -> None:
+        """Let the next iteration of ``epoch`` begin at ``position``."""
+        self.epoch, self.done = epoch, 0
         self.origin = self.pending = position
-        self.done = 0
 
-    def at(self, consumed: int | None, stride: int) -> int:
+    def at(self, epoch: int, consumed: int | None, stride: int) -> int:
         """The position after ``consumed`` items (default: all handed out) of ``stride`` each."""
+        if epoch != self.epoch:
+            return 0
         return self.origin + (self.done if consumed is None else consumed) * stride
 
 
