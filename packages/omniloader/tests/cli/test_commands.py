@@ -1,16 +1,23 @@
+import io
 import json
+import os
+import signal
 import subprocess
 import sys
 
 import h5py
 import numpy as np
 import pytest
+import torch
 import yaml
 from corpora import SENSORS, SPEECH, write_config, write_corpora
 
-from omniloader.cli import bench, main, output, statistics
+from omniloader import DatasetSchema, DictTensorDataset, OmniConfig, OmniLoader, TensorSpec
+from omniloader.cli import bench, console, main, output, plan, statistics
 from omniloader.cli.bench import Speed, recommend
+from omniloader.cli.stages import stage_times
 from omniloader.errors import ConfigError
+from omniloader.introspection import Forecast
 from omniloader.templates import config_schema_path, config_template_path
 from omniloader.transforms.stats import load_stats
 
@@ -387,6 +394,47 @@ class TestBench:
         ]
         assert recommend(speeds).startswith(advice)
 
+    def test_a_loader_without_batches(self):
+        with pytest.raises(ConfigError, match="bench: the loader gives no batch"):
+            next(bench._endless([]))
+
+    def test_a_source_without_samples_has_no_stages(self, config):
+        settings = OmniConfig.from_file(config)
+        schema = DatasetSchema([TensorSpec("y")])
+        empty = OmniLoader([DictTensorDataset({"y": torch.zeros(0)})], [schema])
+        assert stage_times(empty, settings) == []
+
+
+class TestTerminal:
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    def test_progress_is_shown_on_a_terminal_only(self, monkeypatch):
+        monkeypatch.setattr(sys, "stderr", self.Terminal())
+        items = console.track([1, 2], total=2, description="reading")
+        assert list(items) == [1, 2]
+        assert "reading" in sys.stderr.getvalue()
+        monkeypatch.setattr(sys, "stderr", io.StringIO())
+        assert list(console.track([1, 2], total=2, description="reading")) == [1, 2]
+        assert sys.stderr.getvalue() == ""
+
+    def test_a_plan_that_was_looked_at_in_part(self, capsys):
+        found = Forecast(
+            epoch=0,
+            samples=9,
+            batches=9,
+            examined=3,
+            sources=(),
+            targets=(),
+            padding={},
+            warnings=(),
+        )
+        console.show(*plan._tables(found))
+        out = capsys.readouterr().out
+        assert "labels and padding were counted over 3 batches" in out
+        assert "Padding" not in out
+
 
 class TestShipped:
     def test_template_and_schema(self, run, tmp_path):
@@ -437,6 +485,28 @@ class TestMisuse:
         assert status == 0
         for command in ("describe", "validate", "plan", "preview", "bench", "compute-stats"):
             assert command in out
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_ctrl_c_from_the_keyboard(config, tmp_path, workers):
+    """A real interrupt, sent to the whole group as a terminal does, in the middle of the work."""
+    code = (
+        "import sys; from omniloader.cli import bench, run; timed = bench._timed\n"
+        "def told(*args):\n    print('ready', flush=True)\n    return timed(*args)\n"
+        "bench._timed = told; run()"
+    )
+    argv = [sys.executable, "-c", code, "bench", config, "--workers", workers]
+    child = subprocess.Popen(
+        [*argv, "--batches", "100000000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert child.stdout.readline() == "ready\n"
+    os.killpg(child.pid, signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert (child.returncode, out, err) == (130, "", "error: interrupted\n")
 
 
 def test_the_console_script_and_a_terminal_of_another_width(config):

@@ -118,6 +118,7 @@ WRONG = [
         {"datasets": [{**ENTRY, "eval": {"subste": "x"}}]},
         "datasets[0].eval.subste: unknown key, did you mean 'subset'?",
     ),
+    ({"datasets": [{**ENTRY, "eval": 3}]}, "datasets[0].eval: must be a mapping, got 3"),
     (
         {"subsample": 3},
         "subsample: must be a mapping of options for all datasets, or a list of one a dataset, "
@@ -390,3 +391,22 @@ def test_a_nan_placeholder_is_possible():
     spec = {"name": "a", "placeholder": math.nan}
     config = OmniConfig(datasets=[{**ENTRY, "schema": {"features": [spec]}}])
     assert math.isnan(config.datasets[0]["schema"]["features"][0]["placeholder"])
+
+
+def test_tuples_are_lists():
+    config = OmniConfig(subsample=({"replacement": True}, None), metadata=("speaker",))
+    assert config.subsample == [{"replacement": True}, None]
+    assert config.metadata == ["speaker"]
+
+
+def test_an_adapter_of_the_user(monkeypatch):
+    from omniloader.data.factory import ADAPTERS
+
+    def open_table(path: str, delimiter: "Unknown" = ",", **options: object):  # noqa: F821
+        return path, delimiter, options
+
+    monkeypatch.setitem(ADAPTERS, "table", open_table)
+    entry = {"adapter": "table", "path": "a", "delimiter": ";", "schema": SCHEMA}
+    assert OmniConfig(datasets=[entry]).datasets == [entry]
+    text = refusal(datasets=[{**entry, "delimitr": ";"}])
+    assert text == "datasets[0].delimitr: unknown key, did you mean 'delimiter'?"

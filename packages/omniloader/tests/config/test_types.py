@@ -106,6 +106,11 @@ def test_a_union_gives_one_message():
     ]
 
 
+def test_members_of_a_union_that_read_alike_are_one():
+    assert read(Path | str | os.PathLike[str] | None, "a") == "a"
+    assert read(int | bool | Sequence[int] | tuple[int, ...], [1]) == [1]
+
+
 def test_a_union_of_mappings_and_text():
     errors = refusal(Mapping[str, float] | str | float, None)
     assert errors[0]["msg"] == "must be a mapping or text or a number"

@@ -21,6 +21,7 @@ def write(tmp_path):
             first.create_group("more")
             group = file.create_group("train/s1")
             group["y"] = 1.0
+            group.create_group("more")
             fill(group)
         return OmniLoader([HDF5Dataset(path, "train")], [SCHEMA])
 

@@ -29,8 +29,9 @@ app.command("schema")(shipped.schema_command)
 def run_command(argv: list[str]) -> int:
     """Run one command and give its exit status; user errors are one line, never a traceback."""
     command = typer.main.get_command(app)
+    status: str | int | None = 0
     try:
         command.main(args=argv, prog_name="omniloader", standalone_mode=True)
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    return 0
+        status = end.code
+    return status if isinstance(status, int) else int(status is not None)

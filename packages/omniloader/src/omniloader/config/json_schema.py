@@ -18,7 +18,7 @@ from omniloader.config.families import (
     subsample_model,
 )
 from omniloader.config.model import ConfigFields
-from omniloader.config.options import USER_PREFIX, Strict
+from omniloader.config.options import USER_PREFIX
 
 Json = dict[str, Any]
 
@@ -107,8 +107,6 @@ def _finish(node: Json) -> Json:
     title = node.get("title")
     if isinstance(title, str) and title != "omniloader config":
         node = {key: value for key, value in node.items() if key != "title"}
-    if node.get("description") == (Strict.__doc__ or ""):
-        node = {key: value for key, value in node.items() if key != "description"}
     # Behind a validator pydantic keeps a bound under its own name.
     if isinstance(node.get("ge"), int):
         node = {("minimum" if key == "ge" else key): value for key, value in node.items()}

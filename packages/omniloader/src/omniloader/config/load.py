@@ -74,8 +74,7 @@ def parse_yaml(text: str, name: str) -> Document:
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
-        if node is not None:
-            walk.visit(node, ())
+        walk.check(node)
         values = None if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, name) from error
@@ -106,9 +105,7 @@ def parse_json(text: str, name: str) -> Document:
     # JSON is YAML but for tabs: composing it gives the lines that json does not keep. Where YAML
     # sees it otherwise (a key of over 1024 characters) messages go without lines.
     with contextlib.suppress(yaml.YAMLError):
-        node = yaml.compose(text.replace("\t", " "), Loader=_Loader)
-        if node is not None:
-            walk.visit(node, ())
+        walk.check(yaml.compose(text.replace("\t", " "), Loader=_Loader))
     if found:
         raise ConfigError(f"{name}: {found[0]}")
     return _document(values, name, walk)

@@ -102,9 +102,7 @@ def with_user_keys(raw: Any, clean: Any) -> Any:
             if key in clean or is_user_key(key)
         }
     if isinstance(clean, list) and isinstance(raw, Iterable) and not isinstance(raw, str | bytes):
-        items = list(raw)
-        if len(items) == len(clean):
-            return [with_user_keys(*pair) for pair in zip(items, clean, strict=True)]
+        return [with_user_keys(*pair) for pair in zip(raw, clean, strict=True)]
     return clean
 
 

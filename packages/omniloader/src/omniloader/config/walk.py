@@ -41,6 +41,15 @@ class Walk:
         self._open: set[int] = set()
         self._nodes = 0
 
+    def check(self, root: yaml.Node | None) -> None:
+        """Check a whole document; None is an empty one.
+
+        Raises:
+            ConfigError: As :meth:`visit`.
+        """
+        if root is not None:
+            self.visit(root, ())
+
     def visit(self, node: yaml.Node, path: KeyPath) -> None:
         """Check a node and all below it.
 
@@ -65,7 +74,7 @@ class Walk:
         elif isinstance(node, yaml.SequenceNode):
             for i, item in enumerate(node.value):
                 self.visit(item, (*path, i))
-        elif isinstance(node, yaml.ScalarNode):
+        else:
             self._visit_scalar(node, path)
         self._open.discard(id(node))
 
@@ -105,9 +114,9 @@ class Walk:
             )
         return str(node.value)
 
-    def _visit_scalar(self, node: yaml.ScalarNode, path: KeyPath) -> None:
+    def _visit_scalar(self, node: yaml.Node, path: KeyPath) -> None:
         kind = node.tag.removeprefix(_TAG)
-        if self._json and node.style is None and node.value in _JSON_NONFINITE:
+        if self._json and getattr(node, "style", None) is None and node.value in _JSON_NONFINITE:
             self._fail(
                 node,
                 f"{path_text(path)}: {node.value} is not JSON; give a number, or use YAML's .nan",

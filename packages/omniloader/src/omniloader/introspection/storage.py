@@ -50,9 +50,8 @@ def storage_problems(dataset: MapDataset, indices: list[int]) -> Iterator[str]:
     if isinstance(dataset, HDF5Dataset) and indices:
         with h5py.File(dataset.h5_path, "r") as file:
             for index in indices:
-                group = file[dataset.subset].get(dataset.sample_ids[index])
-                if isinstance(group, h5py.Group):
-                    yield from _group_problems(group, Path(dataset.h5_path).parent)
+                group = file[dataset.subset][dataset.sample_ids[index]]
+                yield from _group_problems(group, dataset.h5_path.parent)
     own = getattr(dataset, "storage_problems", None)
     if callable(own):
         yield from map(str, own())
@@ -60,9 +59,7 @@ def storage_problems(dataset: MapDataset, indices: list[int]) -> Iterator[str]:
 
 def _hdf5_keys(dataset: HDF5Dataset) -> dict[str, str]:
     with h5py.File(dataset.h5_path, "r") as file:
-        group = file[dataset.subset].get(dataset.sample_ids[0])
-        if not isinstance(group, h5py.Group):
-            return {}
+        group = file[dataset.subset][dataset.sample_ids[0]]
         values = {key: group.get(key) for key in group}
         return {key: _layout(v) for key, v in values.items() if isinstance(v, h5py.Dataset)}
 
