@@ -37,7 +37,7 @@ def permute(positions: IntArray, size: int, keys: Keys | np.uint64) -> IntArray:
     ::
 
         >>> permute(np.arange(5), 5, np.uint64(7)).tolist()
-        [0, 2, 3, 4, 1]
+        [3, 1, 0, 2, 4]
 
     Args:
         positions: int64 ``(n,)``, each in ``[0, size)``.

@@ -24,8 +24,12 @@ class EpochPlan:
 
     ::
 
-        >>> plan = ProportionalStrategy([3, 2]).plan(epoch=0)
+        >>> plan = FixedWeightStrategy([3, 2]).plan(epoch=0)  # 3 and 2 samples, drawn alike
         >>> index, visit = plan[np.arange(5)]
+        >>> index.tolist(), visit.tolist()
+        ([0, 2, 3, 4, 1], [0, 0, 0, 0, 0])
+        >>> plan[4]
+        (1, 0)
 
     Args:
         interleave: Which source each position draws from.

@@ -61,7 +61,7 @@ def mix_of(strategy: MixingStrategy) -> State:
                 "replacement": config.replacement,
                 "policy": config.policy.value,
                 "effective_size": config.effective_size,
-                "sample_weights": _digest(config.weight_bytes),
+                "sample_weights": config.weights_digest,
             }
             for config in strategy.subsample
         ],
@@ -77,10 +77,6 @@ def fingerprint_of(mix: Mapping[str, Any]) -> str:
     """A short name of a mix: equal for equal ones."""
     text = json.dumps(mix, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-
-
-def _digest(raw: bytes | None) -> str | None:
-    return None if raw is None else hashlib.blake2b(raw, digest_size=8).hexdigest()
 
 
 def state_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -49,8 +50,8 @@ class SubsampleConfig:
     policy: ExhaustionPolicy = ExhaustionPolicy.FRESH
     effective_size: int | None = None
     sample_weights: Sequence[float] | None = field(default=None, repr=False, compare=False)
-    # Weights may be an array, which does not compare to one bool; their bytes do.
-    weight_bytes: bytes | None = field(default=None, init=False, repr=False)
+    # Weights may be an array, which does not compare to one bool, and may be long.
+    weights_digest: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check the options; the weights are checked against a source by the pool."""
@@ -70,8 +71,9 @@ class SubsampleConfig:
             size = checked_whole(self.effective_size, "SubsampleConfig: effective_size", 1)
             object.__setattr__(self, "effective_size", size)
         if self.sample_weights is not None:
-            raw = np.asarray(self.sample_weights, dtype=np.float64).tobytes()
-            object.__setattr__(self, "weight_bytes", raw)
+            raw = np.ascontiguousarray(self.sample_weights, dtype=np.float64)
+            digest = hashlib.blake2b(raw.data, digest_size=8).hexdigest()
+            object.__setattr__(self, "weights_digest", digest)
 
 
 class IndexPool:
@@ -81,7 +83,7 @@ class IndexPool:
 
         >>> pool = IndexPool(5, policy=ExhaustionPolicy.EXHAUST)
         >>> pool.draw(3, epoch=0), pool.draw(3, epoch=1)
-        ([1, 0, 4], [3, 2, 1])
+        ([3, 2, 4], [1, 0, 4])
 
     Args:
         size: Number of samples.
