@@ -12,7 +12,7 @@ from typing import Any, Self
 from pydantic import ConfigDict, PrivateAttr
 
 from omniloader._types import MapDataset, PathLike
-from omniloader.config import build
+from omniloader.config import build, parts
 from omniloader.config.check import checked
 from omniloader.config.dataloader import OmniDataLoader
 from omniloader.config.document import Document
@@ -141,7 +141,7 @@ class OmniConfig(ConfigFields):
                 "datasets: is empty; list at least one dataset, as 'omniloader template' shows"
             )
 
-    def build_datasets(self, training: bool = True) -> build.Sources:
+    def build_datasets(self, training: bool = True) -> parts.Sources:
         """Open the datasets of the ``datasets`` section.
 
         Args:
@@ -156,11 +156,11 @@ class OmniConfig(ConfigFields):
             SourceError: If files cannot be read.
         """
         self.require_datasets()
-        return build.open_datasets(self, self._base_dir, training)
+        return parts.open_datasets(self, self._base_dir, training)
 
     def build_subsample(self) -> Subsample | None:
         """How samples are drawn within a source: one for all, one a source or name, or None."""
-        return build.make_subsample(self)
+        return parts.make_subsample(self)
 
     def build_strategy(
         self,
@@ -178,7 +178,7 @@ class OmniConfig(ConfigFields):
         Raises:
             PlanError: If no order can be made of these.
         """
-        return build.make_strategy(self, sizes, subsample, names)
+        return parts.make_strategy(self, sizes, subsample, names)
 
     def build_transform(
         self, schema: UnifiedSchema | None, training: bool = True
@@ -190,16 +190,16 @@ class OmniConfig(ConfigFields):
             training: False takes ``eval_transforms`` if the config has them, else ``transforms``
                 (of which the loader then skips those for training only).
         """
-        return build.make_transform(self, schema, self._base_dir, training)
+        return parts.make_transform(self, schema, self._base_dir, training)
 
-    def build_collate(self, schema: UnifiedSchema, training: bool = True) -> build.Collate:
+    def build_collate(self, schema: UnifiedSchema, training: bool = True) -> parts.Collate:
         """The collate function; in evaluation ``mixup`` gives way to its base.
 
         Args:
             schema: The union schema.
             training: Whether for training.
         """
-        return build.make_collate(self, schema, training)
+        return parts.make_collate(self, schema, training)
 
     def build_loader(
         self,
@@ -263,7 +263,7 @@ class OmniConfig(ConfigFields):
         datasets: Sequence[MapDataset] | None,
         schemas: Sequence[DatasetSchema] | None,
         training: bool,
-    ) -> build.Sources:
+    ) -> parts.Sources:
         if (datasets is None) != (schemas is None):
             raise ConfigError("datasets and schemas must be given together, one schema a dataset")
         if datasets is None or schemas is None:
