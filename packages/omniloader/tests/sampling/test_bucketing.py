@@ -337,3 +337,8 @@ def test_an_index_without_a_length_is_named() -> None:
 def test_an_empty_sampler_gives_no_batch() -> None:
     assert list(LengthBucketBatchSampler(range(0), [], 4, drop_last=True)) == []
     assert ProportionalStrategy([1]).epoch_indices() == [0]
+
+
+def test_dropping_everything_of_any_sampler_is_refused() -> None:
+    with pytest.raises(PlanError, match="3 samples do not fill one batch of 4; use drop_last"):
+        LengthBucketBatchSampler(range(3), LENGTHS, 4, drop_last=True)
