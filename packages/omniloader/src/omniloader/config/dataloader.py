@@ -72,18 +72,24 @@ class OmniDataLoader(DataLoader[Any]):
         state: State = sampler.state_dict(count if epoch == sampler.epoch else 0)
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, migrate: bool = False) -> bool:
         """Go on where a state was saved: the next iteration yields the rest of its epoch.
 
         Args:
             state: From :meth:`state_dict`, of any number of workers.
+            migrate: Go on although the mix has changed, keeping the cursors of sources that are
+                the same; see :meth:`~omniloader.sampling.sampler.OmniSampler.load_state_dict`.
+
+        Returns:
+            Whether the mix has changed.
 
         Raises:
             StateError: If the state belongs to another mix or order, saying what changed.
         """
         sampler = self._resumable()
-        sampler.load_state_dict(state)
+        changed = bool(sampler.load_state_dict(state, migrate=migrate))
         self._counted = (sampler.epoch, 0)
+        return changed
 
     def _resumable(self) -> Any:
         sampler = self._index_sampler
