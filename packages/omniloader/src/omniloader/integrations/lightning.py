@@ -195,13 +195,14 @@ class _TrainerDataLoader(OmniDataLoader):
     A trainer that resumes there asks for the first iterator before it says which epoch begins.
     """
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
+    def load_state_dict(self, state: Mapping[str, Any], *, migrate: bool = False) -> bool:
+        changed = super().load_state_dict(state, migrate=migrate)
         if next(iter(self.index_batches()), None) is None:
             self.set_epoch(self._index_sampler.epoch + 1)
         else:
             # Looking has used the position up.
-            super().load_state_dict(state)
+            super().load_state_dict(state, migrate=migrate)
+        return changed
 
 
 class _EpochCallback(lightning.Callback):
