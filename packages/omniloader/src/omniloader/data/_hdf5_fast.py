@@ -15,18 +15,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeAlias
 
-import h5py
 import numpy as np
 import torch
-from h5py import h5d, h5f, h5g, h5i
 
 from omniloader._types import Column, IntArray
 from omniloader.data._fast import cache_file, load_sidecar, save_sidecar
 from omniloader.data._hdf5_chunks import Array, read_dataset
 from omniloader.data._hdf5_file import GroupHandle, Identity, identity_of
-from omniloader.data._hdf5_form import Form, form_of
+from omniloader.data._hdf5_form import Form
 from omniloader.data._hdf5_index import (
-    KEPT_BYTES,
     KEPT_TOTAL,
     MISSING,
     PLAIN,
@@ -34,7 +31,8 @@ from omniloader.data._hdf5_index import (
     ChunkIndex,
     KeyIndex,
 )
-from omniloader.data._hdf5_read import find_node, open_sample, raw_name, read_value
+from omniloader.data._hdf5_look import look
+from omniloader.data._hdf5_read import open_sample
 from omniloader.data._names import CompactNames
 from omniloader.data._values import Stored, as_column, storable
 from omniloader.errors import SourceError
@@ -46,8 +44,6 @@ PlainRead: TypeAlias = Callable[[int, Sequence[str]], dict[str, Stored]]
 _VERSION = 1
 # The index is kept again when it has grown by a quarter, and by this many values.
 _SAVE_FROM = 512
-_NOTHING = np.empty(0, dtype=np.uint8)
-_TEXT = Form("", kept=True)
 
 
 class _Job(NamedTuple):
@@ -204,60 +200,13 @@ class FastReader:
                 for name in names:
                     key = index.key(name)
                     if key.form[i] == UNKNOWN:
-                        self._look(index, key, i, group, name, where)
+                        room = index.kept_bytes <= KEPT_TOTAL
+                        found = look(group, name, where, str(self._handle.path), room)
+                        index.put(key, i, found)
                         self._fresh += 1
         known = self._known + self._fresh
         if known == index.size * len(index.keys) or self._fresh > max(_SAVE_FROM, known // 5):
             self._save()
-
-    def _look(
-        self,
-        index: ChunkIndex,
-        key: KeyIndex,
-        at: int,
-        group: h5g.GroupID,
-        name: str,
-        where: str,
-    ) -> None:
-        """Note where one value lies, or the value itself if it is small."""
-        node = find_node(group, raw_name(name), where)
-        if node is None or (isinstance(node, h5d.DatasetID) and node.shape is None):
-            key.put(at, MISSING, 0, _NOTHING, kept=True)
-            return
-        small = self._small(index, node, f"{where}: '{name}'")
-        if small is not None:
-            form, steps, rows = small
-        elif isinstance(node, h5d.DatasetID) and (lies := self._lies(node)) is not None:
-            (form, rows), steps = lies, node.shape[0] if node.shape else 0
-        else:
-            key.put(at, PLAIN, 0, _NOTHING, kept=True)
-            return
-        key.put(at, index.number(form), steps, rows, form.kept)
-
-    def _lies(self, node: h5d.DatasetID) -> tuple[Form, Array] | None:
-        """Form and chunks of a dataset of this file itself."""
-        file = h5i.get_file_id(node)
-        # A link may lead into another file; before a user block, offsets mean something else.
-        if os.fsdecode(h5f.get_name(node)) != str(self._handle.path):
-            return None
-        return None if file.get_create_plist().get_userblock() else form_of(node)
-
-    def _small(self, index: ChunkIndex, node: object, where: str) -> tuple[Form, int, Array] | None:
-        """Form, steps and bytes of a small value or text."""
-        if not isinstance(node, h5d.DatasetID) or index.kept_bytes > KEPT_TOTAL:
-            return None
-        if h5py.check_string_dtype(node.dtype) is not None:
-            text = None if node.shape else read_value(node, where)
-            raw = text.encode() if isinstance(text, str) else b""
-            small = text is not None and len(raw) <= KEPT_BYTES
-            return (_TEXT, len(raw), np.frombuffer(raw, np.uint8)) if small else None
-        if node.get_type().get_size() * int(np.prod(node.shape)) > KEPT_BYTES:
-            return None
-        value = read_value(node, where)
-        if not isinstance(value, np.ndarray):
-            return None
-        form = Form(value.dtype.str, value.shape[1:], bool(value.shape), kept=True)
-        return form, value.shape[0] if value.shape else 0, value.reshape(-1).view(np.uint8)
 
     # -- values ----------------------------------------------------------------------------
 

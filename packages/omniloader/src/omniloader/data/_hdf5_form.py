@@ -57,15 +57,20 @@ class Form:
         return tuple(-(-size // own) for size, own in zip(self.shape(steps), chunk, strict=True))
 
 
-def form_of(node: h5d.DatasetID) -> tuple[Form, npt.NDArray[np.int64]] | None:
+def form_of(
+    node: h5d.DatasetID, shape: tuple[int, ...]
+) -> tuple[Form, npt.NDArray[np.int64]] | None:
     """The form of a dataset, and where its chunks lie.
+
+    Args:
+        node: The dataset.
+        shape: Its shape.
 
     Returns:
         The form and the chunks in row-major order, int64 ``(c, 3)``: offset in the file, stored
         bytes, mask of the filters that were left out. None for a layout that only HDF5 reads.
     """
     dtype = _plain_dtype(node.get_type())
-    shape: tuple[int, ...] = node.shape
     if dtype is None or not math.prod(shape):
         return None
     form = Form(dtype.str, shape[1:], bool(shape))
@@ -80,7 +85,7 @@ def form_of(node: h5d.DatasetID) -> tuple[Form, npt.NDArray[np.int64]] | None:
     if filters is None:
         return None
     form = Form(dtype.str, shape[1:], True, plan.get_chunk(), *filters)
-    chunks = _chunks(node, form)
+    chunks = _chunks(node, form, shape[0])
     return None if chunks is None else (form, chunks)
 
 
@@ -108,10 +113,10 @@ def _known_filters(plan: h5py.h5p.PropDCID, itemsize: int) -> tuple[bool, bool] 
     return shuffle, codes[shuffle:] != []
 
 
-def _chunks(node: h5d.DatasetID, form: Form) -> npt.NDArray[np.int64] | None:
+def _chunks(node: h5d.DatasetID, form: Form, steps: int) -> npt.NDArray[np.int64] | None:
     found: list[Any] = []
     node.chunk_iter(found.append)
-    grid = form.grid(node.shape[0])
+    grid = form.grid(steps)
     if len(found) != math.prod(grid):
         return None  # a chunk that was never written reads as the fill value
     own = form.chunk or ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,14 @@ Array = npt.NDArray[Any]
 UNKNOWN, MISSING, PLAIN = -1, -2, -3
 """In place of a form: not looked at yet; the sample lacks the key; only HDF5 can read it."""
 
-KEPT_BYTES = 256
-"""A value of at most so many bytes is kept decoded: finding it takes longer than copying it."""
-
 KEPT_TOTAL = 32 << 20
 """Bytes that small values may take in all; further ones are read from the file."""
+
+
+Found: TypeAlias = tuple[Form, int, Array]
+"""Of one value: form, steps, and rows for a tape: chunks, or bytes where the form is kept."""
+
+_NOTHING = np.empty(0, dtype=np.uint8)
 
 
 class Tape:
@@ -60,6 +63,7 @@ class KeyIndex:
     """
 
     COLUMNS = ("form", "first", "count", "steps")
+    TAPES = ("chunks", "kept")
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
         self.form, self.first, self.count, self.steps = (arrays[name] for name in self.COLUMNS)
@@ -129,6 +133,7 @@ class ChunkIndex:
         self.size = size
         self.forms = list(forms)
         self.keys = dict(keys or {})
+        self.kept_bytes = sum(key.kept.used for key in self.keys.values())
         self._numbers = {form: number for number, form in enumerate(self.forms)}
 
     def key(self, name: str) -> KeyIndex:
@@ -144,6 +149,15 @@ class ChunkIndex:
             self._numbers[form] = len(self.forms) - 1
         return self._numbers[form]
 
+    def put(self, key: KeyIndex, at: int, found: Found | int) -> None:
+        """Note what was found of one value, or a mark."""
+        if isinstance(found, int):
+            key.put(at, found, 0, _NOTHING, kept=True)
+            return
+        form, steps, rows = found
+        key.put(at, self.number(form), steps, rows, form.kept)
+        self.kept_bytes += len(rows) if form.kept else 0
+
     def unknown(self, names: Sequence[str], at: IntArray) -> list[int]:
         """Those of some samples of which a key is not known yet, each once, in order."""
         open_ = np.zeros(len(at), dtype=np.bool_)
@@ -156,11 +170,6 @@ class ChunkIndex:
         """Number of values that are known."""
         return sum(int((key.form != UNKNOWN).sum()) for key in self.keys.values())
 
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes of all small values."""
-        return sum(key.kept.used for key in self.keys.values())
-
     def absorb(self, other: ChunkIndex) -> None:
         """Take over what another index of the same samples knows besides."""
         numbers = np.array([*map(self.number, other.forms), 0], dtype=np.int32)
@@ -169,14 +178,16 @@ class ChunkIndex:
             self.key(name).absorb(theirs, numbers, kept)
 
     def dump(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """As plain values and arrays."""
-        meta = {"forms": [asdict(form) for form in self.forms], "keys": list(self.keys)}
-        arrays = {
-            f"{number}.{name}": array
-            for number, key in enumerate(self.keys.values())
-            for name, array in key.arrays().items()
+        """As plain values and few arrays: columns ``(keys, N)``, the tapes one after another."""
+        own = [key.arrays() for key in self.keys.values()]
+        meta = {
+            "forms": [asdict(form) for form in self.forms],
+            "keys": list(self.keys),
+            "tapes": {name: [len(arrays[name]) for arrays in own] for name in KeyIndex.TAPES},
         }
-        return meta, arrays
+        columns = {name: np.stack([a[name] for a in own]) for name in KeyIndex.COLUMNS}
+        tapes = {name: np.concatenate([a[name] for a in own]) for name in KeyIndex.TAPES}
+        return meta, {**columns, **tapes}
 
     @classmethod
     def restore(cls, size: int, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> ChunkIndex:
@@ -186,17 +197,20 @@ class ChunkIndex:
             KeyError: If something is missing.
             ValueError: If the arrays are not those of ``size`` samples.
         """
-        names = (*KeyIndex.COLUMNS, "chunks", "kept")
-        keys = {
-            key: KeyIndex({name: arrays[f"{number}.{name}"] for name in names})
-            for number, key in enumerate(meta["keys"])
+        names = list(meta["keys"])
+        if any(arrays[column].shape != (len(names), size) for column in KeyIndex.COLUMNS):
+            raise ValueError(f"it is not about {len(names)} keys of {size} samples")
+        tapes = {
+            name: np.split(arrays[name], np.cumsum(meta["tapes"][name])[:-1])
+            for name in KeyIndex.TAPES
         }
-        if any(
-            getattr(key, name).shape != (size,)
-            for key in keys.values()
-            for name in KeyIndex.COLUMNS
-        ):
-            raise ValueError(f"it is not about {size} samples")
+        keys = {
+            key: KeyIndex(
+                {name: arrays[name][k] for name in KeyIndex.COLUMNS}
+                | {name: tapes[name][k] for name in KeyIndex.TAPES}
+            )
+            for k, key in enumerate(names)
+        }
         return cls(size, map(_form, meta["forms"]), keys)
 
 

@@ -6,11 +6,13 @@ third of it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 import h5py
 import numpy as np
-from h5py import h5d, h5g, h5o, h5s
+from h5py import h5d, h5g, h5o, h5s, h5t
 
 from omniloader.data._values import Stored, decoded, storable
 from omniloader.errors import SampleError, SourceError
@@ -102,10 +104,16 @@ def find_node(group: h5g.GroupID, key: bytes, where: str) -> object | None:
         ) from error
 
 
-def read_value(node: h5d.DatasetID, where: str) -> Stored:
-    """Decode one array; raises as :func:`read_sample` does."""
+def read_value(node: h5d.DatasetID, where: str, kind: h5t.TypeID | None = None) -> Stored:
+    """Decode one array; raises as :func:`read_sample` does.
+
+    Args:
+        node: The array.
+        where: Whose it is, for messages.
+        kind: Its type, if the caller has it already.
+    """
     try:
-        dtype = node.dtype
+        dtype = node.dtype if kind is None else kind.dtype
         is_text = h5py.check_string_dtype(dtype) is not None
         if not is_text and dtype.kind not in "biufc":
             raise SampleError(
@@ -115,7 +123,9 @@ def read_value(node: h5d.DatasetID, where: str) -> Stored:
         # In the machine's byte order: HDF5 swaps while it reads.
         array = np.empty(node.shape, dtype if is_text else dtype.newbyteorder("="))
         if array.size:
-            node.read(h5s.ALL, h5s.ALL, array)
+            # An enumeration is read as itself; of a plain type the reader's own is made once.
+            plain = None if is_text or dtype.metadata else _memory_type(array.dtype)
+            node.read(h5s.ALL, h5s.ALL, array, plain)
     except SampleError:
         raise
     except (OSError, RuntimeError, TypeError) as error:
@@ -124,6 +134,11 @@ def read_value(node: h5d.DatasetID, where: str) -> Stored:
             "filter or type that this HDF5 lacks"
         ) from error
     return decoded(array, where) if is_text else storable(array, where)
+
+
+@functools.lru_cache(maxsize=64)
+def _memory_type(dtype: np.dtype[Any]) -> h5t.TypeID:
+    return h5t.py_create(dtype)
 
 
 def _type_name(dtype: np.dtype[np.void] | np.dtype[np.object_]) -> str:
