@@ -14,7 +14,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from omniloader.config import OmniConfig
 from omniloader.data.memory import DictTensorDataset
-from omniloader.errors import ConfigError, StateError
+from omniloader.errors import ConfigError, PlanError, StateError
 from omniloader.integrations.lightning import OmniDataModule
 from omniloader.schema.spec import DatasetSchema, TensorSpec, UnifiedSchema
 
@@ -216,6 +216,12 @@ def test_loaders_and_samplers_are_there_after_setup_and_tolerate_early_creation(
     data.teardown("fit")
     data.setup()
     assert len(data.loaders["test"]) == 5
+
+
+def test_an_epoch_without_a_batch_is_refused_in_setup() -> None:
+    data = OmniDataModule(OmniConfig(batch_size=99, drop_last=True), train=split(3, 2))
+    with pytest.raises(PlanError, match="drop_last would drop everything"):
+        data.setup("fit")
 
 
 def test_a_loader_made_before_the_processes_joined_is_made_again(

@@ -62,10 +62,13 @@ class CorpusDataset(Dataset[Sample]):
         self.spec = spec
         self.name = spec.name
         self.subset = subset
+        own = declared_keys(spec) if keys is None else list(keys)
+        # A label can only be judged together with its mask.
+        self._judged = [target for target in TARGETS if mask_name(target) in own]
         self._data = HDF5Dataset(
             h5_path,
             subset,
-            keys=declared_keys(spec) if keys is None else keys,
+            keys=own,
             cache_size=cache_size,
             preload=preload,
             name=spec.name,
@@ -138,7 +141,7 @@ class CorpusDataset(Dataset[Sample]):
 
     def _check(self, labels: Mapping[str, Any], keys: Sequence[str]) -> None:
         """Refuse labels outside [0, 1] where their mask is True; NaN is outside."""
-        for target in TARGETS:
+        for target in self._judged:
             if target not in labels:
                 continue
             found = _first_wrong(labels[target], labels.get(mask_name(target)))

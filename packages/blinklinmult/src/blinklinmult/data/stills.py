@@ -121,7 +121,8 @@ class StillFramesDataset(SourceWrapper):
         }
         names = [self._identity(*pair) for pair in zip(keys, offsets.tolist(), strict=True)]
         for name in (SAMPLE_KEY, FRAME_GROUP):
-            out[name] = [identity[name] for identity in names]
+            if all(names):
+                out[name] = [identity[name] for identity in names]
         return out
 
     def sequence_lengths(self, key: str) -> IntArray:

@@ -181,6 +181,8 @@ class OmniDataModule(lightning.LightningDataModule):
         omni = self.loaders[split]
         if split == TRAIN:
             made = build.training_dataloader(self.config, omni, epoch, _TrainerDataLoader)
+            # Refuses an epoch without a batch here, and not in the middle of a trainer.
+            len(made)
         else:
             made = build.evaluation_dataloader(self.config, omni, epoch)
         self._dataloaders[split] = made
