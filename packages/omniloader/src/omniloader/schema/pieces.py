@@ -6,13 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from omniloader._types import Column, Gather, IntArray
 from omniloader.masks import mask_name
 from omniloader.schema.spec import TensorSpec
-from omniloader.schema.values import Misfit, as_tensor, fit, fit_raw
+from omniloader.schema.values import (
+    Misfit,
+    always_exact,
+    as_tensor,
+    fit,
+    fit_mask,
+    fit_raw,
+)
 
 
 @dataclass(frozen=True)
@@ -35,19 +43,30 @@ class SourceRows:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Values of one key for some rows, all of one length and fit to be copied.
+    """Values of one key for some rows, fit to be copied.
 
     Args:
         rows: Positions in the batch, int64 ``(n,)``.
-        values: The values; may have more steps than ``steps``.
+        values: The values, of one dtype that the spec's dtype can hold; may have more steps than
+            ``steps``.
         mask: Bool ``(n,)`` or ``(n, steps)``; None means all real.
-        steps: Steps to copy, 0 for a vector.
+        steps: Steps to copy, 0 for a vector; the most where rows differ.
+        lengths: Steps of each row, int64 ``(n,)``, where they differ; then ``mask`` is None.
     """
 
     rows: IntArray
     values: Tensor | Gather | list[Tensor]
     mask: Tensor | None
     steps: int
+    lengths: IntArray | None = None
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Dtype of the values."""
+        values = self.values
+        if isinstance(values, list):
+            return values[0].dtype
+        return values.dtype if isinstance(values, Tensor) else values.table.dtype
 
 
 def fit_source(source: SourceRows, name: str, crop: bool) -> list[Piece]:
@@ -62,6 +81,8 @@ def fit_source(source: SourceRows, name: str, crop: bool) -> list[Piece]:
     flags = source.columns.get(mask_name(name))
     try:
         piece = _fit_whole(spec, column, flags, source.rows, crop)
+        if piece is None and flags is None and spec.is_sequence and isinstance(column, list):
+            piece = _fit_ragged(spec, column, source.rows, crop)
     except Misfit:
         piece = None  # row by row, to name the sample
     return _fit_rows(spec, column, flags, source, crop) if piece is None else [piece]
@@ -74,11 +95,16 @@ def _fit_whole(
     first = _first_row(column)
     if first is None or (flags is not None and _first_row(flags) is None):
         return None
-    if flags is None and _copies_as_is(spec, *first):
-        steps = 0 if spec.time_dim is None else first[1][0]
-        values = column if isinstance(column, Tensor | Gather) else list(column)
-        return Piece(rows, values, None, min(steps, spec.time_dim or 0) if crop else steps)
     mask = None if flags is None else _stacked(flags)
+    if _needs_no_check(spec, *first):
+        steps = first[1][0] if spec.is_sequence else 0
+        if mask is not None:
+            mask = fit_mask(spec, mask, torch.Size((len(rows), *first[1][: spec.is_sequence])))
+        if crop and spec.is_sequence:
+            steps = min(steps, spec.time_dim or 0)
+            mask = None if mask is None else mask[:, :steps]
+        values = column if isinstance(column, Tensor | Gather) else list(column)
+        return Piece(rows, values, mask, steps)
     value, mask = fit(spec, _stacked(column), mask, lead=1, crop=crop)
     return Piece(rows, value, mask, value.shape[1] if spec.is_sequence else 0)
 
@@ -99,19 +125,45 @@ def _first_row(column: Column) -> tuple[Tensor, tuple[int, ...]] | None:
     return first, shape
 
 
-def _copies_as_is(spec: TensorSpec, kind: Tensor, row_shape: tuple[int, ...]) -> bool:
-    """Whether rows of this kind need no check and no cast, only copying."""
+def _fit_ragged(
+    spec: TensorSpec, column: Sequence[Any], rows: IntArray, crop: bool
+) -> Piece | None:
+    """Fit rows that differ in their length only, or None where they differ in more."""
+    held = [i for i, item in enumerate(column) if item is not None]
+    values = [column[i] for i in held]
+    if not values or not isinstance(values[0], Tensor):
+        return None
+    dtype, trailing = values[0].dtype, values[0].shape[1:]
+    for item in values:
+        if not isinstance(item, Tensor) or item.dtype is not dtype or item.shape[1:] != trailing:
+            return None
+        if not item.ndim or not _is_plain(item):
+            return None
+    if not _needs_no_check(spec, values[0], values[0].shape):
+        return None
+    lengths = np.array([len(item) for item in values], dtype=np.int64)
+    if crop:
+        lengths = np.minimum(lengths, spec.time_dim or 0)
+    return Piece(rows[held], values, None, int(lengths.max()), lengths)
+
+
+def _needs_no_check(spec: TensorSpec, kind: Tensor, row_shape: tuple[int, ...]) -> bool:
+    """Whether rows of this kind need no look at their numbers, only copying or an exact cast."""
     trailing = row_shape if spec.time_dim is None else row_shape[1:]
     return (
-        kind.dtype is spec.dtype
+        (kind.dtype is spec.dtype or always_exact(kind.dtype, spec.dtype))
+        and (spec.dtype.is_complex or not kind.dtype.is_complex)
         and trailing == spec.trailing_shape
         and len(row_shape) == len(trailing) + spec.is_sequence
         and spec.nonfinite == "keep"
         and spec.sentinel is None
-        and kind.is_cpu
-        and not kind.is_sparse
-        and not kind.requires_grad
+        and _is_plain(kind)
     )
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether NumPy can read the memory of a tensor."""
+    return tensor.is_cpu and tensor.layout is torch.strided and not tensor.requires_grad
 
 
 def _stacked(column: Column) -> Tensor:

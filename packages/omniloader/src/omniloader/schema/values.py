@@ -45,7 +45,7 @@ def fit(
         Misfit: If rank, trailing shape, a cast, the mask or a non-finite value does not fit.
     """
     value = _fit_shape(spec, value, lead)
-    mask = None if mask is None else _fit_mask(spec, mask, value.shape[: lead + spec.is_sequence])
+    mask = None if mask is None else fit_mask(spec, mask, value.shape[: lead + spec.is_sequence])
     if crop and spec.time_dim is not None:
         value = value.narrow(lead, 0, min(spec.time_dim, value.shape[lead]))
         mask = None if mask is None else mask.narrow(lead, 0, value.shape[lead])
@@ -139,7 +139,12 @@ def _fit_shape(spec: TensorSpec, value: Tensor, lead: int) -> Tensor:
     )
 
 
-def _fit_mask(spec: TensorSpec, mask: Tensor, expected: torch.Size) -> Tensor:
+def fit_mask(spec: TensorSpec, mask: Tensor, expected: torch.Size) -> Tensor:
+    """A mask as bool of the expected shape.
+
+    Raises:
+        Misfit: If it has another shape, or holds anything but 0 and 1.
+    """
     if mask.shape != expected:
         if not spec.is_sequence and mask.numel() == int(np.prod(expected)):
             mask = mask.reshape(expected)
@@ -206,7 +211,7 @@ def cast_exactly(value: Tensor, dtype: torch.dtype) -> Tensor:
         return value
     if value.dtype.is_complex and not dtype.is_complex:
         raise Misfit(f"must be real to become {dtype}, got {value.dtype}; take abs or real part")
-    if _always_exact(value.dtype, dtype):
+    if always_exact(value.dtype, dtype):
         return value.to(dtype)
     lost = _lost(value, dtype)
     if bool(lost.any()):
@@ -219,7 +224,7 @@ def cast_exactly(value: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def _always_exact(source: torch.dtype, target: torch.dtype) -> bool:
+def always_exact(source: torch.dtype, target: torch.dtype) -> bool:
     """Whether no number of one dtype can be lost in the other (rounding of floats aside)."""
     if source is torch.bool or target.is_complex:
         return True
