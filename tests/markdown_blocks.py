@@ -3,8 +3,9 @@
 - ``python`` blocks run in order, in one namespace, in one empty folder.
 - A ``text`` block right after a Python block is what that block prints, to the letter.
 - ``yaml title="mix.yaml"`` is written to that file before the blocks after it run.
-- ``sh``: lines that begin with ``omniloader`` run through the command line's ``main`` and must
-  end with 0; a ``make`` verb must exist. Other lines (``pip install``) are for people.
+- ``sh``: lines that begin with ``omniloader`` or ``blinklinmult`` run through that command line's
+  ``main`` and must end with 0; a ``make`` verb must exist. Other lines (``pip install``) are for
+  people.
 
 ``examples/`` is that of the repository. ``python tests/markdown_blocks.py PAGE...`` writes what the
 code prints now into the ``text`` blocks of a page.
@@ -13,6 +14,7 @@ code prints now into the ``text`` blocks of a page.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import re
 import shlex
@@ -27,6 +29,7 @@ FENCE = re.compile(
     r"^(?P<indent> *)(?P<ticks>`{3,})(?P<info>[^\n]*)\n(?P<body>.*?)^ *(?P=ticks) *$", re.M | re.S
 )
 TITLE = re.compile(r'title="([^"]+)"')
+PROGRAMS = ("omniloader", "blinklinmult")
 LANGUAGES = {"python", "text", "yaml", "sh", "json", "bibtex", "mermaid"}
 
 
@@ -107,18 +110,16 @@ def run_shell(block: Block, where: str) -> None:
         if words[:1] == ["make"]:
             unknown = [word for word in words[1:] if "=" not in word and word not in verbs]
             assert not unknown, f"{where}: make has no verb {unknown}"
-        if words[:1] == ["omniloader"]:
-            run_command(words[1:], where)
+        if words and words[0] in PROGRAMS:
+            run_command(words, where)
 
 
-def run_command(arguments: list[str], where: str) -> None:
-    """One call of the command line, in this process."""
-    from omniloader.cli import main
-
+def run_command(words: list[str], where: str) -> None:
+    """One call of a command line, in this process."""
+    main = importlib.import_module(f"{words[0]}.cli").main
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
-        code = main(arguments)
-    command = shlex.join(["omniloader", *arguments])
-    assert code == 0, f"{where}: {command} ended with {code}\n{out.getvalue()}"
+        code = main(words[1:])
+    assert code == 0, f"{where}: {shlex.join(words)} ended with {code}\n{out.getvalue()}"
 
 
 if __name__ == "__main__":
