@@ -23,7 +23,10 @@ Sample = dict[str, Any]
 class ReferenceLoader(Dataset[Sample]):
     """Concatenates datasets and brings each sample to the union, one at a time."""
 
-    def __init__(self, datasets: Sequence[Any], schemas: Sequence[DatasetSchema]) -> None:
+    def __init__(
+        self, datasets: Sequence[Any], schemas: Sequence[DatasetSchema], native: bool = False
+    ) -> None:
+        self.native = native
         self.datasets, self.schemas = list(datasets), list(schemas)
         self.specs = UnifiedSchema(self.schemas).specs
         self.sizes = [len(dataset) for dataset in self.datasets]
@@ -45,7 +48,9 @@ class ReferenceLoader(Dataset[Sample]):
                 sample[f"{spec.name}_mask"] = torch.zeros(spec.mask_shape, dtype=torch.bool)
             else:
                 flags = raw.get(f"{spec.name}_mask")
-                pair = padded(spec, torch.as_tensor(value), flags)
+                value = torch.as_tensor(value)
+                steps = len(value) if self.native and spec.is_sequence else spec.time_dim
+                pair = padded(spec, value, flags, steps)
                 sample[spec.name], sample[f"{spec.name}_mask"] = pair
         sample["dataset"] = raw.get("dataset") or f"dataset_{number}"
         sample["subset"] = raw.get("subset")
@@ -90,25 +95,38 @@ class PlainNpy:
         return {**sample, "key": folder.name}
 
     def lengths(self, key: str) -> list[int]:
+        """Steps of a sequence in all samples."""
         return [len(self[index][key]) for index in range(len(self))]
 
 
 def padded(
-    spec: TensorSpec, value: torch.Tensor, flags: torch.Tensor | None
+    spec: TensorSpec, value: torch.Tensor, flags: Any, total: int | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cast one value and bring it to ``time_dim``."""
+    """Cast one value and bring it to ``total`` steps."""
     value = value.to(spec.dtype).clone()
     flags = None if flags is None else torch.as_tensor(flags)
     if not spec.is_sequence:
         return value, torch.tensor(True) if flags is None else flags.bool()
     steps = value.shape[0]
     mask = torch.ones(steps, dtype=torch.bool) if flags is None else flags.bool()
-    if steps < spec.time_dim:
-        missing = spec.time_dim - steps
+    if steps < total:
+        missing = total - steps
         tail = torch.full((missing, *value.shape[1:]), spec.placeholder, dtype=spec.dtype)
         value = torch.cat([value, tail])
         mask = torch.cat([mask, torch.zeros(missing, dtype=torch.bool)])
-    return value[: spec.time_dim], mask[: spec.time_dim]
+    return value[:total], mask[:total]
+
+
+def ragged_collate(samples: Sequence[Sample], specs: Sequence[TensorSpec]) -> Sample:
+    """Pad every sequence to the longest of the batch, then stack."""
+    brought = [dict(sample) for sample in samples]
+    for spec in specs:
+        if spec.is_sequence:
+            longest = max(len(sample[spec.name]) for sample in samples)
+            for sample in brought:
+                value, mask = sample[spec.name], sample[f"{spec.name}_mask"]
+                sample[spec.name], sample[f"{spec.name}_mask"] = padded(spec, value, mask, longest)
+    return collate(brought)
 
 
 def collate(samples: Sequence[Sample]) -> Sample:

@@ -8,7 +8,7 @@ import importlib
 import json
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,8 @@ from rich.table import Table
 
 MODULES = (
     "memory_mix",
+    "ragged_npy",
+    "blink_hdf5",
     "plan",
     "statistics_pass",
 )
@@ -74,6 +76,11 @@ def run(names: list[str]) -> Iterator[Row]:
     """The rows of some workloads."""
     for name in names:
         yield from importlib.import_module(name).rows()
+
+
+def print_rows(rows: Iterable[Row]) -> None:
+    """Print the table of one workload."""
+    Console(width=150).print(table_of(list(rows)))
 
 
 def main() -> int:

@@ -6,11 +6,9 @@ NumPy's own reader parses each header anew; a folder of many samples has few dif
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
-import io
+import math
 import os
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +23,10 @@ MAP_FROM_BYTES = 1 << 18
 
 _MAGIC = b"\x93NUMPY"
 _HEAD_BYTES = 256
+# numpy.save pads what stands before the data to a multiple of 64; of most arrays that is 128.
+_USUAL_BYTES = 128
+_USUAL_HEADER = _MAGIC + bytes([1, 0, _USUAL_BYTES - 10, 0])
+_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
 # The limit of NumPy itself: literal_eval of a longer text may exhaust the stack.
 _LONGEST_HEADER = 10_000
 
@@ -36,11 +38,8 @@ class NpyHeader(NamedTuple):
     shape: tuple[int, ...]
     fortran: bool
     offset: int
-
-    @property
-    def file_bytes(self) -> int:
-        """Size that a complete file has at least."""
-        return self.offset + self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
+    file_bytes: int
+    """Size that a complete file has at least."""
 
 
 def read_header(path: str) -> NpyHeader:
@@ -51,13 +50,19 @@ def read_header(path: str) -> NpyHeader:
         SourceError: If it is not a complete npy file.
         SampleError: If it holds Python objects.
     """
-    with _opened(path) as file:
-        head = file.read(_HEAD_BYTES)
-        size = _header_end(head, path)
-        if size > len(head):
-            head += file.read(size - len(head))
-        header = _parsed(head[:size], path)
-        _check_complete(header, os.fstat(file.fileno()).st_size, path)
+    fd = _opened(path)
+    try:
+        size = os.fstat(fd).st_size
+        header = _of_prefix(os.pread(fd, _USUAL_BYTES, 0))
+        if header is None:
+            head = os.pread(fd, _HEAD_BYTES, 0)
+            end = _header_end(head, path)
+            header = _parsed(os.pread(fd, end, 0), path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    finally:
+        os.close(fd)
+    _check_complete(header, size, path)
     return header
 
 
@@ -77,11 +82,18 @@ def read_value(path: str, mmap: bool) -> Stored:
         SourceError: If it cannot be read or is not a complete npy file.
         SampleError: If it holds what no tensor or text can.
     """
-    with _opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        raw = _mapped(path, size) if mmap and size >= MAP_FROM_BYTES else _all_of(file, size)
-    end = _header_end(raw[:_HEAD_BYTES].tobytes(), path)
-    header = _parsed(raw[:end].tobytes(), path)
+    fd = _opened(path)
+    try:
+        size = os.fstat(fd).st_size
+        raw = _mapped(path, size) if mmap and size >= MAP_FROM_BYTES else _all_of(fd, size)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    finally:
+        os.close(fd)
+    header = _of_prefix(raw[:_USUAL_BYTES].tobytes())
+    if header is None:
+        end = _header_end(raw[:_HEAD_BYTES].tobytes(), path)
+        header = _parsed(raw[:end].tobytes(), path)
     _check_complete(header, raw.size, path)
     values = raw[header.offset : header.file_bytes].view(header.dtype)
     array = values.reshape(header.shape, order="F" if header.fortran else "C")
@@ -90,22 +102,26 @@ def read_value(path: str, mmap: bool) -> Stored:
     return storable(array, f"'{path}'")
 
 
-@contextlib.contextmanager
-def _opened(path: str) -> Iterator[io.FileIO]:
+def _opened(path: str) -> int:
     try:
-        with io.FileIO(path) as file:
-            yield file
-    except (FileNotFoundError, SourceError):
+        return os.open(path, _FLAGS)
+    except FileNotFoundError:
         raise
     except OSError as error:
-        raise SourceError(f"'{path}' cannot be read ({error}); check the file") from error
+        raise _unreadable(path, error) from error
 
 
-def _all_of(file: io.FileIO, size: int) -> npt.NDArray[np.uint8]:
+def _unreadable(path: str, error: OSError) -> OSError:
+    if isinstance(error, SourceError):
+        return error
+    return SourceError(f"'{path}' cannot be read ({error}); check the file")
+
+
+def _all_of(fd: int, size: int) -> npt.NDArray[np.uint8]:
     raw = np.empty(size, dtype=np.uint8)
     done = 0
     # A single read is capped at 2 GiB.
-    while done < size and (got := file.readinto(raw.data[done:])):
+    while done < size and (got := os.readv(fd, [raw.data[done:]])):
         done += got
     return raw[:done]
 
@@ -159,7 +175,20 @@ def _parse_header(head: bytes) -> NpyHeader:
     if not all(isinstance(axis, int) and axis >= 0 for axis in shape):
         raise ValueError(f"shape is {shape}")
     dtype = np.lib.format.descr_to_dtype(fields["descr"])
-    return NpyHeader(dtype, shape, bool(fields["fortran_order"]), size)
+    stored = dtype.itemsize * math.prod(shape)
+    return NpyHeader(dtype, shape, bool(fields["fortran_order"]), size, size + stored)
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_prefix(prefix: bytes) -> NpyHeader | None:
+    """The header of a file that starts so; None where it takes a closer look."""
+    if len(prefix) < _USUAL_BYTES or prefix[: len(_USUAL_HEADER)] != _USUAL_HEADER:
+        return None
+    try:
+        header = _parse_header(prefix)
+    except (ValueError, SyntaxError, TypeError, KeyError):
+        return None
+    return None if header.dtype.hasobject else header
 
 
 def _check_complete(header: NpyHeader, size: int, path: str) -> None:

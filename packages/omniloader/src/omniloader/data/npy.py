@@ -17,6 +17,8 @@ from omniloader.data._values import Stored, as_column, checked_index, checked_in
 from omniloader.errors import MissingFileError, MissingGroupError, SampleError, SourceError
 
 _SUFFIX = ".npy"
+# Trying so few names costs less than listing the sample's folder.
+_FEW = 2
 
 
 class NpyFolderDataset(Dataset[Sample]):
@@ -57,10 +59,14 @@ class NpyFolderDataset(Dataset[Sample]):
         self.name = name
         self._folder = str(_sample_folder(self.root, self.subset))
         self._lengths: dict[str, IntArray] = {}
+        # Which files a sample has, once somebody looked: the number of their set, -1 before.
+        self._numbers: dict[frozenset[str], int] = {}
+        self._choices: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
         entries = sorted(os.scandir(self._folder), key=lambda entry: entry.name)
         self.sample_ids = CompactNames(
             entry.name for entry in entries if entry.name[0] != "." and entry.is_dir()
         )
+        self._sets = np.full(len(self.sample_ids), -1, dtype=np.int32)
         self._check_layout([entry.name for entry in entries])
 
     def __len__(self) -> int:
@@ -90,9 +96,9 @@ class NpyFolderDataset(Dataset[Sample]):
         """
         at = checked_indices(indices, len(self), f"'{self._folder}'")
         names = names_to_read(keys, self.keys)
-        samples = [self._read(int(i), names) for i in at]
-        keys = dict.fromkeys(key for sample in samples for key in sample)
-        return {key: as_column([s.get(key) for s in samples], shared=False) for key in keys}
+        samples = [self._read(i, names) for i in at.tolist()]
+        found = dict.fromkeys(key for sample in samples for key in sample)
+        return {key: as_column([s.get(key) for s in samples], shared=False) for key in found}
 
     def sequence_lengths(self, key: str) -> IntArray:
         """Number of steps of every sample, int64 ``(N,)``, from headers; 0 where it is missing.
@@ -113,25 +119,42 @@ class NpyFolderDataset(Dataset[Sample]):
         # Joined by hand: a Path object costs more than opening the file.
         return f"{self._folder}{os.sep}{self.sample_ids[at]}{os.sep}{key}{_SUFFIX}"
 
-    def _keys_of(self, at: int) -> list[str]:
+    def _listed(self, at: int) -> list[str]:
         try:
-            names = os.listdir(f"{self._folder}{os.sep}{self.sample_ids[at]}")  # noqa: PTH208
+            return os.listdir(f"{self._folder}{os.sep}{self.sample_ids[at]}")  # noqa: PTH208
         except OSError as error:
             raise SourceError(
                 f"'{self._folder}' sample '{self.sample_ids[at]}': its folder cannot be read "
                 f"({error}); it was there when the dataset was made"
             ) from error
-        found = (n.removesuffix(_SUFFIX) for n in names if n.endswith(_SUFFIX) and n[0] != ".")
-        return sorted(found)
+
+    def _keys_of(self, at: int) -> list[str]:
+        names = self._listed(at)
+        return sorted(n.removesuffix(_SUFFIX) for n in names if n.endswith(_SUFFIX) and n[0] != ".")
 
     def _read(self, at: int, names: Sequence[str] | None) -> dict[str, Stored]:
         sample: dict[str, Stored] = {}
-        for key in self._keys_of(at) if names is None else names:
+        folder = f"{self._folder}{os.sep}{self.sample_ids[at]}{os.sep}"
+        for key in self._keys_of(at) if names is None else self._present(at, names):
             try:
-                sample[key] = read_value(self._path(at, key), self.mmap)
+                sample[key] = read_value(f"{folder}{key}{_SUFFIX}", self.mmap)
             except FileNotFoundError:
                 continue
         return sample
+
+    def _present(self, at: int, names: Sequence[str]) -> Sequence[str]:
+        """Those of some names that a sample may have a file of."""
+        if len(names) <= _FEW:
+            return names
+        number = int(self._sets[at])
+        if number < 0:
+            held = frozenset(self._listed(at))
+            number = self._sets[at] = self._numbers.setdefault(held, len(self._numbers))
+        choice = (number, tuple(names))
+        if choice not in self._choices:
+            held = list(self._numbers)[number]
+            self._choices[choice] = tuple(name for name in names if f"{name}{_SUFFIX}" in held)
+        return self._choices[choice]
 
     def _steps(self, at: int, key: str) -> int:
         path = self._path(at, key)
