@@ -363,16 +363,16 @@ def test_the_label_pass_reads_no_image(corpora: Path, monkeypatch: pytest.Monkey
         return plain(self, names)
 
     monkeypatch.setattr(CorpusDataset, "with_keys", with_keys)
-    monkeypatch.setattr(CorpusDataset, "__getitem__", _without_images(CorpusDataset.__getitem__))
+    monkeypatch.setattr(CorpusDataset, "read_batch", _without_images(CorpusDataset.read_batch))
     StillFramesDataset(corpus(corpora, RN15), StillConfig(), "rn15")
     assert asked == [["eye_state", "eye_state_mask", "eye_image_mask"]]
 
 
 def _without_images(read: Any) -> Any:
-    def checked(self: CorpusDataset, index: int) -> Any:
-        sample = read(self, index)
-        assert "eye_image" not in sample
-        return sample
+    def checked(self: CorpusDataset, indices: Any) -> Any:
+        columns = read(self, indices)
+        assert "eye_image" not in columns
+        return columns
 
     return checked
 

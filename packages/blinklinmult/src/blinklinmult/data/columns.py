@@ -10,6 +10,9 @@ import torch
 
 from omniloader._types import Column, Gather, IntArray
 
+# Samples read at once in a pass over all of them.
+_BLOCK = 1024
+
 
 def read_columns(dataset: Any, indices: IntArray) -> dict[str, Column]:
     """Columns of many samples: by the dataset's ``read_batch`` if it has one, else one by one.
@@ -63,19 +66,27 @@ def label_columns(dataset: Any, names: list[str]) -> dict[str, list[Any]]:
 
     Args:
         dataset: A source.
-        names: Names of values; what the dataset lacks is left out.
+        names: Names of values.
 
     Returns:
-        Name to one NumPy array (or None) a sample.
+        Name to one NumPy array a sample, None where the sample lacks the value.
     """
     narrow = getattr(dataset, "with_keys", None)
     reader = narrow(names) if callable(narrow) else dataset
     values: dict[str, list[Any]] = {name: [] for name in names}
-    for i in range(len(reader)):
-        sample = reader[i]
+    for start in range(0, len(reader), _BLOCK):
+        count = min(_BLOCK, len(reader) - start)
+        columns = read_columns(reader, np.arange(start, start + count))
         for name in names:
-            value = sample.get(name)
-            values[name].append(None if value is None else np.asarray(value))
+            column = columns.get(name)
+            values[name] += [None] * count if column is None else _rows_of(column)
     if reader is not dataset and callable(getattr(reader, "close", None)):
         reader.close()
     return values
+
+
+def _rows_of(column: Column) -> list[Any]:
+    """A NumPy array a sample; copies, so that no row holds a whole block in memory."""
+    if isinstance(column, Gather):
+        column = column.table[torch.from_numpy(column.index)]
+    return [None if row is None else np.array(row) for row in column]

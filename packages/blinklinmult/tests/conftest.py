@@ -1,0 +1,14 @@
+"""Keeps the notes that omniloader makes about HDF5 files out of the user's own cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMNILOADER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
