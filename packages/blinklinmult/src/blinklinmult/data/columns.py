@@ -89,4 +89,4 @@ def _rows_of(column: Column) -> list[Any]:
     """A NumPy array a sample; copies, so that no row holds a whole block in memory."""
     if isinstance(column, Gather):
         column = column.table[torch.from_numpy(column.index)]
-    return [None if row is None else np.array(row) for row in column]
+    return [None if row is None else np.asarray(row).copy() for row in column]
