@@ -2,6 +2,7 @@ import gc
 import os
 import pickle
 import signal
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from omniloader.schema.spec import DatasetSchema, TensorSpec
 from omniloader.utils.seeding import seed_worker
 
 
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 def test_a_packed_batch_arrives_as_a_plain_dict_with_the_same_bits() -> None:
     batch = {
         "x": torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),
@@ -27,7 +29,7 @@ def test_a_packed_batch_arrives_as_a_plain_dict_with_the_same_bits() -> None:
     }
     packed = pack(batch)
     assert isinstance(packed, PackedBatch)
-    arrived = pickle.loads(pickle.dumps(packed))  # noqa: S301 - our own batch
+    arrived = pickle.loads(ForkingPickler.dumps(packed))  # noqa: S301 - our own batch
     assert type(arrived) is dict
     assert torch.equal(arrived.pop("sparse").to_dense(), torch.eye(2))
     batch.pop("sparse")
@@ -36,7 +38,7 @@ def test_a_packed_batch_arrives_as_a_plain_dict_with_the_same_bits() -> None:
 
 
 def test_a_batch_without_tensors_travels_too() -> None:
-    assert pickle.loads(pickle.dumps(pack({"key": ["a"]}))) == {"key": ["a"]}  # noqa: S301
+    assert pickle.loads(ForkingPickler.dumps(pack({"key": ["a"]}))) == {"key": ["a"]}  # noqa: S301
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -61,7 +63,7 @@ def test_the_trainer_gets_plain_dicts_it_may_keep_and_write(workers: int) -> Non
 
 def test_a_large_batch_outside_of_a_ring_travels_in_one_shared_block() -> None:
     batch = {"x": torch.arange(100_000), "y": torch.ones(3, 3), "key": ["a"] * 3}
-    arrived = pickle.loads(pickle.dumps(pack(batch)))  # noqa: S301 - our own batch
+    arrived = pickle.loads(ForkingPickler.dumps(pack(batch)))  # noqa: S301 - our own batch
     assert_same_batch(arrived, batch)
 
 
@@ -71,7 +73,7 @@ def test_without_shared_memory_it_is_sent_through_the_pipe_with_a_warning(
     monkeypatch.setattr(transport, "shared_bytes", lambda nbytes: None)
     batch = {"x": torch.arange(100_000)}
     with pytest.warns(RuntimeWarning, match="too little shared memory for a batch of 800000 bytes"):
-        message = pickle.dumps(pack(batch))
+        message = ForkingPickler.dumps(pack(batch))
     arrived = pickle.loads(message)  # noqa: S301 - our own batch
     assert_same_batch(arrived, batch)
     arrived["x"].add_(1)

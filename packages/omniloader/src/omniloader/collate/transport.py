@@ -9,6 +9,7 @@ one more block, or travels inside the message when it is small. It arrives as a 
 from __future__ import annotations
 
 import warnings
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,28 +43,42 @@ def in_worker() -> bool:
 
 
 class PackedBatch(dict[str, Any]):
-    """A batch dict that is pickled as one block; unpickled, it is a plain ``dict``."""
+    """A batch dict that goes to the trainer as one block and arrives as a plain ``dict``.
+
+    Copied, or pickled by anything but the queue between processes (a cache file written in the
+    worker), it is the plain dict with tensors of its own: a ticket is worth its block only once
+    and only to the trainer.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        entries: list[_Entry] = []
-        arrays: list[tuple[int, npt.NDArray[Any]]] = []
-        owner: SharedBlock | None = None
-        size = 0
-        for name, item in self.items():
-            if not _packs(item):
-                continue
-            found = _in_ring(item)
-            if found is not None and owner in (None, found[0]):
-                owner, offset = found
-                entries.append(_Entry(name, item.dtype, tuple(item.shape), True, offset))
-            else:
-                entries.append(_Entry(name, item.dtype, tuple(item.shape), False, size))
-                arrays.append((size, np.ascontiguousarray(as_array(item))))
-                size += -(-item.nbytes // _ALIGN) * _ALIGN
-        ticket = None if owner is None else owner.lend()
-        packed = {entry.name for entry in entries}
-        rest = {name: item for name, item in self.items() if name not in packed}
-        return _unpack, (list(self), entries, ticket, _copied(arrays, size), rest)
+        return dict, (dict(self),)
+
+
+def _send(batch: PackedBatch) -> tuple[Any, ...]:
+    """What the queue between processes pickles instead of a packed batch."""
+    entries: list[_Entry] = []
+    arrays: list[tuple[int, npt.NDArray[Any]]] = []
+    owner, ticket = None, None
+    size = 0
+    for name, item in batch.items():
+        if not _packs(item):
+            continue
+        found = _in_ring(item)
+        if owner is None and found is not None:
+            ticket = found[0].lend()
+            owner = None if ticket is None else found[0]
+        if found is not None and found[0] is owner:
+            entries.append(_Entry(name, item.dtype, tuple(item.shape), True, found[1]))
+        else:
+            entries.append(_Entry(name, item.dtype, tuple(item.shape), False, size))
+            arrays.append((size, np.ascontiguousarray(as_array(item))))
+            size += -(-item.nbytes // _ALIGN) * _ALIGN
+    packed = {entry.name for entry in entries}
+    rest = {name: item for name, item in batch.items() if name not in packed}
+    return _unpack, (list(batch), entries, ticket, _copied(arrays, size), rest)
+
+
+ForkingPickler.register(PackedBatch, _send)
 
 
 def pack(batch: dict[str, Any]) -> dict[str, Any]:
@@ -72,7 +87,13 @@ def pack(batch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _packs(item: Any) -> bool:
-    return isinstance(item, Tensor) and item.is_cpu and item.layout is torch.strided
+    # A subclass, a gradient, a lazy conjugate or sign would be lost: those go PyTorch's way.
+    return (
+        type(item) is Tensor
+        and item.is_cpu
+        and item.layout is torch.strided
+        and not (item.requires_grad or item.is_conj() or item.is_neg() or item.is_quantized)
+    )
 
 
 def _in_ring(tensor: Tensor) -> tuple[SharedBlock, int] | None:

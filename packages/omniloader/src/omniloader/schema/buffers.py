@@ -9,6 +9,7 @@ lies in shared memory, so that the batch need not be copied to be sent.
 
 from __future__ import annotations
 
+import os
 import threading
 
 import numpy as np
@@ -77,3 +78,13 @@ def worker_ring() -> WorkerRing:
     if _ring is None:
         _ring = WorkerRing()
     return _ring
+
+
+def _start_afresh() -> None:
+    """In a forked child: shared blocks are its parent's to fill, and a lock may be held there."""
+    global _pool, _ring
+    _pool, _ring = BlockPool(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_afresh)

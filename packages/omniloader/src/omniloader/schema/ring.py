@@ -5,7 +5,10 @@ once, makes the tensors of a batch as views of it, and when the last of them is 
 byte into the block's header: the worker may fill it again. So a steady stream of batches costs
 neither copies nor new pages nor file descriptors.
 
-The header's bytes: 0 is True while the trainer holds the block, 1 once the trainer has mapped it.
+The header's bytes: 0 is 1 once the trainer has mapped the block, 1 is 1 when it must not be
+filled again, and each of the others is one loan, 1 from the worker's sending until the trainer
+has dropped what it got. A block may be on loan several times: a consumer's collate function can
+send one batch twice. Every byte is set by one side and cleared by the other, so no lock is needed.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from omniloader.utils.sharing import shared
 Bytes = npt.NDArray[np.uint8]
 
 _HEADER = 64
-_LENT, _MAPPED = 0, 1
+_MAPPED, _RETIRED, _LOANS = 0, 1, 2
 _SHM = Path("/dev/shm")
 # Left free for others: queues, PyTorch's own tensors.
 _SHM_MARGIN = 16 << 20
@@ -42,11 +45,13 @@ class Ticket:
         pid: Process id of the worker.
         token: Names the block; never used twice, by no worker.
         block: The shared memory; None once the trainer has it.
+        loan: The byte of the header to clear when the batch is gone.
     """
 
     pid: int
     token: str
     block: Tensor | None
+    loan: int = _LOANS
 
 
 @dataclass(eq=False)
@@ -65,13 +70,21 @@ class SharedBlock:
     @property
     def lent(self) -> bool:
         """Whether the trainer still holds a batch in it."""
-        return bool(self.array[_LENT])
+        return bool(self.array[_LOANS:_HEADER].any())
 
-    def lend(self) -> Ticket:
-        """Hand the block to the trainer with a batch."""
-        self.array[_LENT] = 1
+    @property
+    def retired(self) -> bool:
+        """Whether another process may hold a batch in it for good."""
+        return bool(self.array[_RETIRED])
+
+    def lend(self) -> Ticket | None:
+        """Hand the block to the trainer with a batch; None when it is on loan too often."""
+        loan = _LOANS + int(self.array[_LOANS:_HEADER].argmin())
+        if self.array[loan]:
+            return None
+        self.array[loan] = 1
         known = bool(self.array[_MAPPED])
-        return Ticket(os.getpid(), self.token, None if known else self.tensor)
+        return Ticket(os.getpid(), self.token, None if known else self.tensor, loan)
 
 
 class WorkerRing:
@@ -89,6 +102,7 @@ class WorkerRing:
 
     def take(self, nbytes: int) -> Bytes | None:
         """At least ``nbytes`` of shared memory that nobody holds, or None where there is none."""
+        self._drop_retired()
         for position, block in enumerate(self._blocks):
             fits = nbytes <= self._bodies[position].nbytes <= 2 * nbytes
             if fits and not block.lent and references(self._bodies, position) == IDLE:
@@ -104,6 +118,12 @@ class WorkerRing:
         self._blocks.append(SharedBlock(tensor, array))
         self._bodies.append(np.asarray(_Span(array)))
         return self._bodies[-1]
+
+    def _drop_retired(self) -> None:
+        """Forget blocks that must not be filled again; batches in them keep them alive."""
+        for position in reversed(range(len(self._blocks))):
+            if self._blocks[position].retired:
+                del self._blocks[position], self._bodies[position]
 
     def _drop_one(self) -> bool:
         """Forget a block of another size that nobody holds."""
@@ -140,6 +160,8 @@ class _Span:
 # -- the trainer's side ----------------------------------------------------------------------
 
 _mapped: dict[str, tuple[int, Bytes]] = {}
+# What batches of this process lie in now, by block and loan.
+_held: dict[tuple[str, int], Bytes] = {}
 
 
 def redeem(ticket: Ticket) -> Bytes:
@@ -155,7 +177,7 @@ def redeem(ticket: Ticket) -> Bytes:
         RuntimeError: If the block's worker is gone and its memory was never mapped here.
     """
     if ticket.block is not None and ticket.token not in _mapped:
-        _forget_dead_workers()
+        _forget_gone_blocks()
         memory = ticket.block.numpy()
         memory[_MAPPED] = 1
         _mapped[ticket.token] = (ticket.pid, memory)
@@ -165,23 +187,36 @@ def redeem(ticket: Ticket) -> Bytes:
             "mapped; batches of a DataLoader can be unpickled once, by the process that iterates"
         )
     memory = _mapped[ticket.token][1]
+    _held[ticket.token, ticket.loan] = memory
     span = _Span(memory)
-    end = weakref.finalize(span, _give_back, memory, os.getpid())
+    end = weakref.finalize(span, _give_back, memory, ticket.token, ticket.loan, os.getpid())
     end.atexit = False
     return np.asarray(span)
 
 
-def _give_back(memory: Bytes, pid: int) -> None:
+def _give_back(memory: Bytes, token: str, loan: int, pid: int) -> None:
     # A process forked from the trainer drops its copies too; the block is not its to give.
     if os.getpid() == pid:
-        memory[_LENT] = 0
+        _held.pop((token, loan), None)
+        memory[loan] = 0
 
 
-def _forget_dead_workers() -> None:
-    """Unmap blocks whose worker has ended; batches that still lie in them keep them alive."""
-    for token, (pid, _) in list(_mapped.items()):
-        if not _alive(pid):
-            del _mapped[token]
+def _retire_held() -> None:
+    """Before a fork: the child may keep the batches held now, longer than this process does."""
+    for memory in list(_held.values()):
+        memory[_RETIRED] = 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_retire_held, after_in_child=_held.clear)
+
+
+def _forget_gone_blocks() -> None:
+    """Unmap blocks that are retired or whose worker has ended; batches in them keep them alive."""
+    for token, (pid, memory) in list(_mapped.items()):
+        retired = memory[_RETIRED] and not memory[_LOANS:_HEADER].any()
+        if retired or not _alive(pid):
+            _mapped.pop(token, None)
 
 
 def _alive(pid: int) -> bool:
