@@ -276,6 +276,13 @@ def test_attributes_are_compared_as_the_reader_needs(tmp_path: Path) -> None:
             "quality_signals is '[\"eye_blur\"]' in the file, "
             "'eye_blur,eye_exposure,eye_contour_fit,eye_jitter' in the spec"
         ]
+        file.attrs["quality_signals"], file.attrs["fps"] = "[", "fast"
+        assert [
+            finding.split(" is ")[0] for finding in mismatches(read_attributes(file), RN15)
+        ] == [
+            "fps",
+            "quality_signals",
+        ]
         file.attrs["dataset"] = np.bytes_(b"rn30")
         del file.attrs["fps"]
         found = mismatches(read_attributes(file), HUST)

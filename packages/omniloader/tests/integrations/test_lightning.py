@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
+import omniloader.integrations.lightning
 from omniloader.config import OmniConfig
 from omniloader.data.memory import DictTensorDataset
 from omniloader.errors import ConfigError, PlanError, StateError
@@ -206,6 +209,17 @@ def test_a_checkpoint_of_another_mix_is_refused(tmp_path: Path) -> None:
         fit(tmp_path, other, ckpt_path=saved.best_model_path, limit_val_batches=0)
 
 
+def test_without_lightning_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = importlib.util.spec_from_file_location(
+        "copy", omniloader.integrations.lightning.__file__
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    monkeypatch.setitem(sys.modules, "lightning", None)
+    with pytest.raises(ImportError, match=r"pip install 'omniloader\[lightning\]'"):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
 def test_loaders_and_samplers_are_there_after_setup_and_tolerate_early_creation() -> None:
     data = module()
     assert len(data.train_dataloader()) == 8
@@ -214,7 +228,9 @@ def test_loaders_and_samplers_are_there_after_setup_and_tolerate_early_creation(
     data.set_epoch(2)
     assert data.loaders["train"].epoch == data.samplers["train"].epoch == 2
     data.teardown("fit")
+    kept = data.loaders["train"]
     data.setup()
+    assert data.loaders["train"] is kept
     assert len(data.loaders["test"]) == 5
 
 

@@ -69,9 +69,16 @@ def mismatches(attributes: Mapping[str, Any], spec: DatasetSpec) -> list[str]:
     for name, wanted in declared_attributes(spec).items():
         if name not in attributes:
             found.append(f"the file lacks the attribute '{name}'")
-        elif not _fits(name, attributes[name], wanted):
+        elif not _is_fit(name, attributes[name], wanted):
             found.append(f"{name} is {attributes[name]!r} in the file, {wanted!r} in the spec")
     return found
+
+
+def _is_fit(name: str, held: Any, wanted: Any) -> bool:
+    try:
+        return _fits(name, held, wanted)
+    except (TypeError, ValueError):  # neither a number nor a list of names
+        return False
 
 
 def _fits(name: str, held: Any, wanted: Any) -> bool:

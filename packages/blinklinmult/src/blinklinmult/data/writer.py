@@ -238,3 +238,6 @@ def store_array(group: h5py.Group, name: str, array: npt.NDArray[Any]) -> None:
     else:
         # A window is always read whole: one chunk is one look-up and one inflate.
         group.create_dataset(name, data=array, chunks=array.shape, **COMPRESSION)
+
+
+__all__ = ["COMPRESSION", "STATISTICS", "H5Writer", "WriterError", "store_array"]

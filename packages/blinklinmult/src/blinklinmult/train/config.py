@@ -208,3 +208,6 @@ def _read_spec(path: Path, name: str) -> DatasetSpec:
         return DatasetSpec.from_dict(values)
     except SchemaError as error:
         raise SchemaError(f"'{path}': {error}") from error
+
+
+__all__ = ["ConfigError", "DataConfig"]

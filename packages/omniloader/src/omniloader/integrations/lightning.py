@@ -95,7 +95,7 @@ class OmniDataModule(lightning.LightningDataModule):
     # -- hooks of the trainer --------------------------------------------------------------
 
     def setup(self, stage: str | None = None) -> None:
-        """Open the splits of a stage.
+        """Open the splits of a stage that are not open yet.
 
         Args:
             stage: ``fit``, ``validate``, ``test``, ``predict``; None: all.
@@ -109,9 +109,7 @@ class OmniDataModule(lightning.LightningDataModule):
             if not any(isinstance(callback, _EpochCallback) for callback in trainer.callbacks):
                 trainer.callbacks.append(_EpochCallback())
         for split in _SPLITS_OF[stage]:
-            sources = self.open_split(split)
-            if sources is not None:
-                self._build(split, sources)
+            self._has(split)
 
     def teardown(self, stage: str | None = None) -> None:
         """Release the files of a stage's splits; they open again when they are read."""
@@ -147,6 +145,7 @@ class OmniDataModule(lightning.LightningDataModule):
     # -- assembly --------------------------------------------------------------------------
 
     def _has(self, split: str) -> bool:
+        """Whether there is such a split; it is built when it is first asked for."""
         if split not in self._dataloaders:
             sources = self.open_split(split)
             if sources is None:
