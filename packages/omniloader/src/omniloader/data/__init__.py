@@ -1,6 +1,12 @@
 """Where samples come from: adapters of files and memory, sources, and splits."""
 
-from omniloader.data.datasets import DictTensorDataset, HDF5Dataset, NpyFolderDataset
+from omniloader.data.convert import to_columnar
+from omniloader.data.datasets import (
+    ColumnarDataset,
+    DictTensorDataset,
+    HDF5Dataset,
+    NpyFolderDataset,
+)
 from omniloader.data.factory import (
     ADAPTERS,
     build_dataset,
@@ -14,6 +20,7 @@ from omniloader.data.splits import SplitInfo, load_split_info, save_split_info, 
 
 __all__ = [
     "ADAPTERS",
+    "ColumnarDataset",
     "DictTensorDataset",
     "HDF5Dataset",
     "NpyFolderDataset",
@@ -28,4 +35,5 @@ __all__ = [
     "save_split_info",
     "schema_from_dict",
     "split_indices",
+    "to_columnar",
 ]

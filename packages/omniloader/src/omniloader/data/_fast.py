@@ -60,7 +60,8 @@ def save_sidecar(
 def load_sidecar(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]] | None:
     """Read a sidecar; None when there is none that can be read."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here: NumPy leaves a file open that turns out to be damaged.
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         return json.loads(arrays.pop(_META).tobytes()), arrays
     except FileNotFoundError:

@@ -241,10 +241,10 @@ class FastReader:
         nbytes = int(np.prod(shape)) * form.native.itemsize
         table: Array = self._blocks.take(nbytes)[:nbytes].view(form.native).reshape(shape)
         chunks = key.chunks.view()
-        for row, first, count in zip(
-            table, key.first[at].tolist(), key.count[at].tolist(), strict=True
-        ):
-            jobs.append(_Job(form, steps, chunks[first : first + count], row))
+        firsts, counts = key.first[at].tolist(), key.count[at].tolist()
+        for i, (first, count) in enumerate(zip(firsts, counts, strict=True)):
+            # `...` keeps a single number a view.
+            jobs.append(_Job(form, steps, chunks[first : first + count], table[i, ...]))
         return table
 
     def _row(

@@ -23,6 +23,7 @@ from typing import Any
 
 from omniloader._types import MapDataset, PathLike
 from omniloader.data._options import listed, unknown_key
+from omniloader.data.columnar import ColumnarDataset
 from omniloader.data.declare import ROLES, is_user_key, schema_from_dict
 from omniloader.data.hdf5 import HDF5Dataset
 from omniloader.data.npy import NpyFolderDataset
@@ -66,7 +67,21 @@ def open_npy(
     return NpyFolderDataset(path, keys, mmap, subset, name)
 
 
-ADAPTERS: dict[str, Adapter] = {"hdf5": open_hdf5, "npy": open_npy}
+def open_columnar(
+    path: PathLike,
+    subset: str | None = None,
+    keys: Sequence[str] | None = None,
+    name: str | None = None,
+) -> ColumnarDataset:
+    """The adapter ``columnar``: see :class:`~omniloader.data.columnar.ColumnarDataset`."""
+    return ColumnarDataset(path, subset, keys, name)
+
+
+ADAPTERS: dict[str, Adapter] = {
+    "hdf5": open_hdf5,
+    "npy": open_npy,
+    "columnar": open_columnar,
+}
 """Config name to the function (or class) that opens a dataset; its parameters are the options."""
 
 _ENTRY_KEYS = ("name", "adapter", "schema", *ROLES)
