@@ -34,7 +34,8 @@ from blinklinmult.data.stills import StillConfig, StillFramesDataset, frame_grou
 from blinklinmult.data.strided import StridedSubset
 from blinklinmult.data.writer import H5Writer
 from blinklinmult.errors import ConfigError, DataModuleError, EmbeddingCacheError
-from omniloader import OmniLoader, unified_collate
+from omniloader import DictTensorDataset, HDF5Dataset, OmniLoader, unified_collate
+from omniloader._types import Gather
 from omniloader.errors import SampleError
 from omniloader.utils.seeding import seed_worker
 
@@ -136,6 +137,29 @@ def test_labels_of_windows_of_several_lengths_are_checked_too(corpora: Path) -> 
     spoil(corpora, RN15, change)
     with pytest.raises(SampleError, match=r"'train-0\|000006\|left': 'eye_state' must be"):
         corpus(corpora, RN15).read_batch(np.arange(4))
+
+
+def test_a_mask_of_another_length_is_an_error_of_its_sample(corpora: Path) -> None:
+    def change(file: Any, group: Any) -> None:
+        sample = group["train-0|000006|left"]
+        del sample["eye_state_mask"]
+        sample["eye_state_mask"] = np.ones(5, dtype=bool)
+
+    spoil(corpora, RN15, change)
+    omni = OmniLoader([corpus(corpora, RN15)], build_schemas([RN15]).schemas)
+    with pytest.raises(SampleError, match=r"sample 2 .*, 'eye_state': mask must have shape \(6,\)"):
+        omni.__getitems__([0, 2])
+
+
+def test_labels_without_a_mask_are_all_real(corpora: Path) -> None:
+    def change(file: Any, group: Any) -> None:
+        sample = group["train-0|000006|left"]
+        del sample["eye_state_mask"]
+        sample["eye_state"][0] = 2.0
+
+    spoil(corpora, RN15, change)
+    with pytest.raises(SampleError, match=r"'eye_state' must be in \[0, 1\]"):
+        corpus(corpora, RN15)[2]
 
 
 def test_a_key_without_three_parts_names_corpus_and_file(corpora: Path) -> None:
@@ -404,6 +428,48 @@ def test_stills_of_a_plain_dataset_and_of_an_empty_one() -> None:
         StillFramesDataset(Bare([[0.0]]), StillConfig(), "cew", balance=False)
 
 
+@pytest.mark.parametrize("as_array", [False, True])
+def test_wrappers_take_windows_in_memory_too(as_array: bool) -> None:
+    """Rows of a table that are not copied yet, and stacked tensors."""
+
+    class Stacked(DictTensorDataset):
+        def read_batch(self, indices: Any) -> Any:
+            columns = super().read_batch(indices)
+            if not as_array:
+                return columns
+            return {
+                name: c.table[torch.from_numpy(c.index)] if isinstance(c, Gather) else c
+                for name, c in columns.items()
+            }
+
+    states = torch.tensor([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    tensors = {
+        "eye_state": states,
+        "eye_image": torch.rand(2, 4, 3, 8, 8),
+        "weight": torch.tensor([5.0, 6.0]),
+    }
+    keys = ["v|000000|left", "v|000004|left"]
+    windows = Stacked(tensors, {"key": keys})
+    cached = CachedEmbeddingDataset(windows, shard_of(keys, 4), "cew")
+    stills = StillFramesDataset(cached, StillConfig(stride=2), "cew", balance=False)
+    columns = stills.read_batch(np.array([4, 0, 1]))
+    assert columns["key"] == ["v|000006|left", "v|000000|left", "v|000001|left"]
+    weights = columns["weight"]
+    assert isinstance(weights, Gather)
+    assert weights.table[torch.from_numpy(weights.index)].tolist() == [6.0, 5.0, 5.0]
+    equal_batches([StridedSubset(stills, 4, shifting=True)], [CEW], stills=True, embedding_dim=4)
+    assert stills.sequence_lengths("eye_image").tolist() == [1] * len(stills)
+
+
+def test_lengths_are_read_where_a_dataset_does_not_know_them() -> None:
+    class Plain(Numbers):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            return {"eye_state": torch.zeros(index)} if index else {}
+
+    subset = StridedSubset(Plain(6), 3, shifting=False)
+    assert subset.sequence_lengths("eye_state").tolist() == [0, 2, 4]
+
+
 @pytest.mark.parametrize(
     ("group", "offset", "name"),
     [("000010", 3, "000013"), ("7", 0, "000007"), ("clip", 0, "clip"), ("clip", 2, "clip+000002")],
@@ -573,6 +639,23 @@ def test_a_sample_without_an_embedding_is_an_error_that_keeps_its_class(corpora:
     bare = CachedEmbeddingDataset(Numbers(1), shard_of(["v|0|left"]), "cew")
     with pytest.raises(EmbeddingCacheError, match="samples must carry 'key' to be paired"):
         bare[0]
+
+
+def test_a_dataset_that_names_its_samples_need_not_carry_keys(corpora: Path) -> None:
+    plain = HDF5Dataset(corpus_path(corpora, "cew"), "train", keys=["eye_state"])
+    shard = shard_of(plain.sample_ids, steps=1)
+    cached = CachedEmbeddingDataset(plain, shard, "cew")
+    assert "key" not in cached[3]
+    rows = cached.read_batch([3, 1])["eye_embedding"]
+    assert isinstance(rows, Gather)
+    assert rows.index.tolist() == [3, 1]
+    np.testing.assert_array_equal(cached[3]["eye_embedding"].numpy(), shard["embedding"][3])
+    as_bytes = {**shard, "keys": np.array([key.encode() for key in shard["keys"]])}
+    assert len(CachedEmbeddingDataset(plain, as_bytes, "cew")) == 10
+    empty = CachedEmbeddingDataset(Numbers(0), shard, "cew")
+    empty.reset_for_worker()
+    empty.close()
+    assert len(empty.read_batch([])["eye_embedding"].index) == 0  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

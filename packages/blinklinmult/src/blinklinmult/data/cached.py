@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from blinklinmult.data.columns import read_columns
+from blinklinmult.data.columns import lengths_of, read_columns
 from blinklinmult.data.names import EYE_EMBEDDING, EYE_EMBEDDING_MASK, SAMPLE_KEY
 from blinklinmult.data.wrapper import SourceWrapper
 from blinklinmult.errors import EmbeddingCacheError
@@ -84,8 +84,7 @@ class CachedEmbeddingDataset(SourceWrapper):
         """Native lengths of a sequence in all samples."""
         if key == EYE_EMBEDDING:
             return np.full(len(self), self._embedding.shape[1], dtype=np.int64)
-        lengths: IntArray = self.dataset.sequence_lengths(key)
-        return lengths
+        return lengths_of(self.dataset, key)
 
     def with_keys(self, names: Sequence[str]) -> Any:
         """The wrapped dataset, of which only some values are read."""

@@ -59,6 +59,19 @@ def frames_of(column: Column, rows: IntArray, offsets: IntArray) -> Column:
     return [None if column[row] is None else column[row][at : at + 1] for row, at in cut]
 
 
+def lengths_of(dataset: Any, key: str) -> IntArray:
+    """Native number of steps of a value in every sample, int64 ``(N,)``; 0 where it is missing.
+
+    From shapes where the dataset offers ``sequence_lengths``, else by reading every sample.
+    """
+    own = getattr(dataset, "sequence_lengths", None)
+    if callable(own):
+        return np.asarray(own(key), dtype=np.int64)
+    values = (dataset[i].get(key) for i in range(len(dataset)))
+    steps = (0 if value is None else len(value) for value in values)
+    return np.fromiter(steps, dtype=np.int64, count=len(dataset))
+
+
 def label_columns(dataset: Any, names: list[str]) -> dict[str, list[Any]]:
     """Some small values of all samples, without reading anything else where that is possible.
 

@@ -159,6 +159,8 @@ def _first_wrong(values: Any, masks: Any) -> tuple[int, float] | None:
     if isinstance(values, torch.Tensor) and (masks is None or isinstance(masks, torch.Tensor)):
         wrong = ~((values >= 0) & (values <= 1))
         if masks is not None:
+            if masks.shape != values.shape:
+                return None  # unifying the sample refuses it, naming the mask
             wrong &= masks.bool()
         if not wrong.any():
             return None

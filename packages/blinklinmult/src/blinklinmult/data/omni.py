@@ -138,10 +138,10 @@ def unified_specs(
             raise SchemaError(f"unified_specs: {label} must be at least 1, got {value}")
     if not stills:
         _report_lengths(specs, time_dim)
-    size = _agreed(specs, "image_size") if image_size is None else image_size
-    if size is None:
-        raise SchemaError("unified_specs: every corpus must have an image_size")
-    return time_dim, size, _agreed(specs, "feature_dim")
+    if image_size is None:
+        _agreed(specs, "image_size")
+        image_size = specs[0].image_size
+    return time_dim, image_size, _agreed(specs, "feature_dim")
 
 
 def build_schemas(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from blinklinmult.data.columns import frames_of, label_columns, read_columns, take
+from blinklinmult.data.columns import frames_of, label_columns, lengths_of, read_columns, take
 from blinklinmult.data.keys import build_sample_id, parse_sample_id
 from blinklinmult.data.names import (
     EYE_IMAGE_MASK,
@@ -127,7 +127,7 @@ class StillFramesDataset(SourceWrapper):
 
     def sequence_lengths(self, key: str) -> IntArray:
         """1 for every frame; 0 where the corpus lacks the value."""
-        lengths: IntArray = np.minimum(self.dataset.sequence_lengths(key)[self._windows], 1)
+        lengths: IntArray = np.minimum(lengths_of(self.dataset, key)[self._windows], 1)
         return lengths
 
     # -- which frames ----------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from blinklinmult.data.columns import read_columns
+from blinklinmult.data.columns import lengths_of, read_columns
 from blinklinmult.data.wrapper import SourceWrapper, TakenNames
 from blinklinmult.errors import DataModuleError
 from omniloader._types import Column, IntArray
@@ -96,7 +96,7 @@ class StridedSubset(SourceWrapper):
 
     def sequence_lengths(self, key: str) -> IntArray:
         """Native lengths of a sequence in this epoch's slice."""
-        lengths: IntArray = self.dataset.sequence_lengths(key)[self.positions()]
+        lengths: IntArray = lengths_of(self.dataset, key)[self.positions()]
         return lengths
 
     @property
