@@ -22,7 +22,7 @@ $(STAMP): $(MANIFESTS)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 	    -r requirements-dev.txt -r requirements-docs.txt \
-	    -e 'packages/omniloader[fast,lightning,report,torchdata]' -e 'packages/blinklinmult[video]'
+	    -e 'packages/omniloader[fast,lightning,ray,report,torchdata]' -e 'packages/blinklinmult[video]'
 	@touch $@
 
 fix: $(STAMP) ## format, and repair what ruff can repair

@@ -15,6 +15,7 @@ BUILT_INS = {
     "PlanError": ValueError,
     "StateError": ValueError,
     "StatsError": ValueError,
+    "EngineError": RuntimeError,
 }
 
 

@@ -13,7 +13,8 @@ survives the trip out of a ``DataLoader`` worker (PyTorch rebuilds it from its t
     │   └── MissingGroupError (KeyError)  a group that the file does not hold
     ├── PlanError     (ValueError)   sizes, weights or shards no order can be made of
     ├── StateError    (ValueError)   a saved state that does not belong to this run
-    └── StatsError    (ValueError)   figures that are missing or belong to other data
+    ├── StatsError    (ValueError)   figures that are missing or belong to other data
+    └── EngineError   (RuntimeError) a cluster that is not there or that lost its work
 """
 
 from __future__ import annotations
@@ -65,3 +66,7 @@ class StateError(OmniError, ValueError):
 
 class StatsError(OmniError, ValueError):
     """Statistics are missing, malformed or belong to other data."""
+
+
+class EngineError(OmniError, RuntimeError):
+    """A cluster cannot be reached, or gave up a part of a pass."""

@@ -17,6 +17,7 @@ app = typer.Typer(
 
 app.command("describe")(inspect.describe_command)
 app.command("validate")(inspect.validate_command)
+app.command("lengths")(inspect.lengths_command)
 app.command("plan")(plan.plan_command)
 app.command("preview")(preview.preview_command)
 app.command("bench")(bench.bench_command)

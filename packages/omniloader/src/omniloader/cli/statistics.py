@@ -15,6 +15,7 @@ from torch import Tensor
 
 from omniloader.cli.common import AsJson, ConfigPath, Output, Workers, command, load, plain_loader
 from omniloader.cli.console import inform, show, show_json, table
+from omniloader.cli.engine import Address, Engine, reading_with
 from omniloader.cli.output import replacing
 from omniloader.config.problems import unknown_name
 from omniloader.errors import ConfigError
@@ -41,6 +42,8 @@ def compute_stats_command(
     keys: KeyNames = None,
     per_dataset: PerDataset = False,
     workers: Workers = 0,
+    engine: Engine = "local",
+    address: Address = None,
     as_json: AsJson = False,
 ) -> int:
     """Mean, std, min, max, median and IQR over all real positions of the training data.
@@ -51,8 +54,8 @@ def compute_stats_command(
     loader = plain_loader(settings)
     names = _chosen(loader, keys)
     compute = compute_dataset_stats if per_dataset else compute_stats
-    with _maybe_replacing(output) as temporary:
-        stats: Any = compute(loader, names, workers=workers, progress=sys.stderr.isatty())
+    with _maybe_replacing(output) as temporary, reading_with(engine, address, workers) as readers:
+        stats: Any = compute(loader, names, workers=readers, progress=sys.stderr.isatty())
         if temporary is not None:
             save_stats(stats, temporary, fingerprint=settings.fingerprint)
     groups: dict[str, Any] = dict(stats) if per_dataset else {"": stats}
@@ -79,6 +82,8 @@ def class_weights_command(
     scheme: Annotated[str, typer.Option(help=f"One of {', '.join(SCHEMES)}.")] = "inverse",
     beta: Annotated[float, typer.Option(help="Of the scheme 'effective', in [0, 1).")] = 0.999,
     workers: Workers = 0,
+    engine: Engine = "local",
+    address: Address = None,
     as_json: AsJson = False,
 ) -> int:
     """Count the classes of a target and weigh them for a loss, 1 on average."""
@@ -87,9 +92,9 @@ def class_weights_command(
     if target not in loader.schema.target_keys:
         raise ConfigError(f"--target: {unknown_name('target', target, loader.schema.target_keys)}")
     check_scheme(scheme, beta)
-    with _maybe_replacing(output) as temporary:
+    with _maybe_replacing(output) as temporary, reading_with(engine, address, workers) as readers:
         counts = class_histogram(
-            loader, target, num_classes, workers=workers, progress=sys.stderr.isatty()
+            loader, target, num_classes, workers=readers, progress=sys.stderr.isatty()
         )
         result: dict[str, Any] = {
             "target": target,

@@ -13,13 +13,14 @@ from omniloader.introspection.findings import data_findings, structure_findings
 from omniloader.introspection.passes import tally_source
 from omniloader.introspection.report import Finding, Report
 from omniloader.introspection.subject import Mix, Track, labels_of, no_progress
+from omniloader.utils.parts import Workers
 
 
 def describe(
     loader: Mix,
     max_samples: int | None = 64,
     *,
-    num_workers: int = 0,
+    num_workers: Workers = 0,
     track: Track = no_progress,
 ) -> Report:
     """Say what a mix holds: coverage, valid shares, lengths, ranges, class distributions.
@@ -30,7 +31,7 @@ def describe(
         loader: An ``OmniLoader``.
         max_samples: How many samples to read of each source, spread evenly over it; None reads
             all.
-        num_workers: Processes that read.
+        num_workers: Processes that read, or an engine.
         track: Shows progress.
 
     Returns:
@@ -47,7 +48,7 @@ def validate(
     num_samples: int | None = 4,
     strict: bool = False,
     *,
-    num_workers: int = 0,
+    num_workers: Workers = 0,
     track: Track = no_progress,
 ) -> Report:
     """Check the data against its declarations, without training.
@@ -61,7 +62,7 @@ def validate(
         num_samples: How many samples to read of each source, spread evenly over it; None reads
             all.
         strict: Raise if there is any error.
-        num_workers: Processes that read.
+        num_workers: Processes that read, or an engine.
         track: Shows progress.
 
     Returns:
@@ -81,7 +82,13 @@ def validate(
 
 
 def _report(
-    loader: Mix, limit: int | None, option: str, num_workers: int, track: Track, *, structure: bool
+    loader: Mix,
+    limit: int | None,
+    option: str,
+    num_workers: Workers,
+    track: Track,
+    *,
+    structure: bool,
 ) -> Report:
     if limit is not None and (isinstance(limit, bool) or limit < 1):
         raise ConfigError(f"{option} must be at least 1, or None for all samples, got {limit!r}")

@@ -1,4 +1,4 @@
-"""One pass over chosen samples of a source, here or in worker processes."""
+"""One pass over chosen samples of a source, here, in worker processes or by an engine."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from omniloader._types import IntArray, MapDataset
 from omniloader.introspection.subject import Track
 from omniloader.introspection.tally import SourceTally
 from omniloader.schema.spec import DatasetSchema
-from omniloader.utils.seeding import seed_worker
+from omniloader.utils.parts import Workers, compute, slots_of
 
 _CHUNK = 64
+# With an engine chunks grow with the source: a task costs more than a worker's item.
+_CHUNKS_PER_SLOT = 8
 
 
 class _Chunks(Dataset[SourceTally]):
@@ -44,7 +46,7 @@ def tally_source(
     *,
     pad_features: bool,
     metadata: Iterable[str],
-    num_workers: int,
+    num_workers: Workers,
     track: Track,
     description: str,
 ) -> SourceTally:
@@ -56,7 +58,7 @@ def tally_source(
         indices: Local indices, int64 ``(n,)``.
         pad_features: As of the loader.
         metadata: Names that are carried besides values.
-        num_workers: Processes that read; 0 reads here.
+        num_workers: Processes that read, or an engine; 0 reads here.
         track: Shows progress, in samples rounded to chunks.
         description: What progress calls the source.
 
@@ -64,14 +66,13 @@ def tally_source(
         The counts, the same for any number of workers.
     """
     options = (schema, pad_features, tuple(metadata))
-    cuts = np.arange(_CHUNK, len(indices), _CHUNK)
+    chunk = _CHUNK
+    if not isinstance(num_workers, int):
+        chunk = max(chunk, -(-len(indices) // (_CHUNKS_PER_SLOT * slots_of(num_workers))))
+    cuts = np.arange(chunk, len(indices), chunk)
     chunks = _Chunks(dataset, np.split(indices, cuts) if len(indices) else [], options)
     whole = SourceTally(*options)
-    parts: Iterable[SourceTally] = (
-        DataLoader(chunks, batch_size=None, num_workers=num_workers, worker_init_fn=seed_worker)
-        if num_workers and len(chunks)
-        else (chunks[i] for i in range(len(chunks)))
-    )
+    parts = compute(chunks, num_workers)
     for part in track(parts, total=len(chunks), description=description):
         whole.merge(part)
     return whole

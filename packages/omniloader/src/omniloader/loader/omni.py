@@ -16,6 +16,7 @@ from omniloader.introspection import Report, describe, validate
 from omniloader.loader.arguments import bound, checked_metadata, covering
 from omniloader.loader.draws import IndexSpace, groups, unpack
 from omniloader.loader.faults import FaultLog
+from omniloader.loader.lengths import lengths_of
 from omniloader.loader.reader import SourceReader
 from omniloader.sampling.sampler import OmniSampler
 from omniloader.sampling.strategies import MixingStrategy, ProportionalStrategy
@@ -24,6 +25,7 @@ from omniloader.schema.assemble import SourceRows, assemble
 from omniloader.schema.batch import UnifiedBatch
 from omniloader.schema.spec import INDEX_KEYS, METADATA_KEYS, DatasetSchema, UnifiedSchema
 from omniloader.transforms.base import Draw, Transform
+from omniloader.utils.parts import Workers
 from omniloader.utils.sharing import shared
 
 
@@ -130,13 +132,14 @@ class OmniLoader(Dataset[Sample]):
         """
         return self._space.locate(self._space.checked(index))
 
-    def sequence_lengths(self, key: str) -> IntArray:
+    def sequence_lengths(self, key: str, workers: Workers = 0) -> IntArray:
         """Native number of steps of a sequence in every sample, 0 where it is missing.
 
         Reads shapes, not data, from sources that offer ``sequence_lengths``.
 
         Args:
             key: A sequence of the schema.
+            workers: Processes that read, or an engine that reads elsewhere; 0 reads here.
 
         Returns:
             int64 ``(len(self),)`` in the order of global indices.
@@ -150,8 +153,7 @@ class OmniLoader(Dataset[Sample]):
                 f"sequence_lengths: key must be a sequence of the schema, got '{key}'; "
                 f"sequences are: {', '.join(sequences) or 'none'}"
             )
-        parts = [reader.sequence_lengths(key) for reader in self._readers]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+        return lengths_of(self._readers, self.dataset_sizes, key, workers)
 
     def __getitem__(self, index: int) -> Sample:
         """One unified sample.

@@ -182,16 +182,28 @@ class SourceReader:
 
     # -- the rest --------------------------------------------------------------------------
 
-    def sequence_lengths(self, key: str) -> IntArray:
-        """Native lengths of a sequence in all samples, 0 where this source lacks it."""
+    @property
+    def reads_shapes(self) -> bool:
+        """Whether the source gives lengths without reading samples."""
+        return callable(getattr(self._source.dataset, "sequence_lengths", None))
+
+    def sequence_lengths(self, key: str, start: int = 0, stop: int | None = None) -> IntArray:
+        """Native lengths of a sequence in a range of samples, 0 where this source lacks it."""
         dataset = self._source.dataset
+        stop = len(dataset) if stop is None else stop
         if key not in self._declared:
-            return np.zeros(len(dataset), dtype=np.int64)
-        own = getattr(dataset, "sequence_lengths", None)
-        if callable(own):
-            return np.asarray(own(key), dtype=np.int64)
-        lengths = (_length(self._fetch(local).get(key)) for local in range(len(dataset)))
-        return np.fromiter(lengths, dtype=np.int64, count=len(dataset))
+            return np.zeros(stop - start, dtype=np.int64)
+        if self.reads_shapes:
+            lengths = np.asarray(dataset.sequence_lengths(key), dtype=np.int64)  # type: ignore[attr-defined]
+            if lengths.shape != (len(dataset),):
+                raise SampleError(
+                    f"source '{self._source.name}', '{key}': sequence_lengths must give one length "
+                    f"for each of {len(dataset)} samples, got shape {lengths.shape}; mend the "
+                    "dataset's sequence_lengths"
+                )
+            return lengths[start:stop]
+        read = (_length(self._fetch(local).get(key)) for local in range(start, stop))
+        return np.fromiter(read, dtype=np.int64, count=stop - start)
 
     def reset_for_worker(self) -> None:
         """Have the dataset drop handles inherited from another process."""

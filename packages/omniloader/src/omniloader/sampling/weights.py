@@ -23,6 +23,7 @@ from omniloader.errors import StatsError
 from omniloader.schema.spec import DatasetSchema, UnifiedSchema
 from omniloader.stats.histogram import ClassCounts, PositiveCounts, SampleClasses
 from omniloader.stats.passes import run_pass
+from omniloader.utils.parts import Workers
 
 Schema = DatasetSchema | UnifiedSchema
 
@@ -32,7 +33,7 @@ def class_weights_for_sampler(
     target_key: str,
     *,
     schema: Schema | None = None,
-    workers: int = 0,
+    workers: Workers = 0,
     progress: bool = False,
 ) -> list[float]:
     """Per-sample inverse class frequencies, for ``SubsampleConfig(sample_weights=…)``.
@@ -47,7 +48,7 @@ def class_weights_for_sampler(
             without it all are. A framewise ``(T,)`` sample is of the class that most of its
             valid steps have (the smallest id among equals).
         schema: Tells whether the target is a sequence, for raw samples without masks.
-        workers: Processes that read slices of a map-style dataset.
+        workers: Processes that read slices of a map-style dataset, or an engine.
         progress: Show a progress bar on standard error.
 
     Returns:
@@ -84,7 +85,7 @@ def class_histogram(
     num_classes: int | None = None,
     *,
     schema: Schema | None = None,
-    workers: int = 0,
+    workers: Workers = 0,
     progress: bool = False,
 ) -> Tensor:
     """Count the valid positions of each class.
@@ -96,7 +97,7 @@ def class_histogram(
             Every valid step of a framewise target counts.
         num_classes: Number of classes. None: largest id + 1.
         schema: Tells whether the target is a sequence, for raw samples without masks.
-        workers: Processes that read slices of a map-style dataset.
+        workers: Processes that read slices of a map-style dataset, or an engine.
         progress: Show a progress bar on standard error.
 
     Returns:
@@ -119,7 +120,7 @@ def class_weights_for_loss(
     beta: float = 0.999,
     *,
     schema: Schema | None = None,
-    workers: int = 0,
+    workers: Workers = 0,
     progress: bool = False,
 ) -> Tensor:
     """Per-class weights, for ``CrossEntropyLoss(weight=…)`` and the like.
@@ -132,7 +133,7 @@ def class_weights_for_loss(
             Cui et al. 2019: ``(1 - beta) / (1 - beta ** count)``).
         beta: In ``[0, 1)``, for ``"effective"``: 0 weighs all classes alike, near 1 as inverse.
         schema: Tells whether the target is a sequence, for raw samples without masks.
-        workers: Processes that read slices of a map-style dataset.
+        workers: Processes that read slices of a map-style dataset, or an engine.
         progress: Show a progress bar on standard error.
 
     Returns:
@@ -208,7 +209,7 @@ def positive_weights_for_loss(
     target_key: str,
     *,
     schema: Schema | None = None,
-    workers: int = 0,
+    workers: Workers = 0,
     progress: bool = False,
 ) -> Tensor:
     """Weights of the positives of a multi-label target, for ``BCEWithLogitsLoss(pos_weight=…)``.
@@ -217,7 +218,7 @@ def positive_weights_for_loss(
         samples: As for :func:`class_histogram`.
         target_key: A target of 0 and 1 for each of C labels: ``(C,)``, or framewise ``(T, C)``.
         schema: Tells whether the target is a sequence, for raw samples without masks.
-        workers: Processes that read slices of a map-style dataset.
+        workers: Processes that read slices of a map-style dataset, or an engine.
         progress: Show a progress bar on standard error.
 
     Returns:
@@ -251,7 +252,7 @@ def _counts(
     target_key: str,
     num_classes: int | None,
     schema: Schema | None,
-    workers: int,
+    workers: Workers,
     progress: bool,
 ) -> IntArray:
     if num_classes is not None and num_classes < 1:

@@ -1,4 +1,4 @@
-"""One pass over samples, here or split over processes."""
+"""One pass over samples, here or split over processes or machines."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from omniloader.errors import StatsError
 from omniloader.schema.spec import DatasetSchema, UnifiedSchema
 from omniloader.stats.stream import Block, BlockReader
-from omniloader.utils.seeding import seed_worker
+from omniloader.utils.parts import Workers, compute, slots_of
 
-# More slices than workers: they need not be equally slow, and progress moves.
+# More slices than workers: they need not be equally slow, progress moves, and little is lost
+# with a worker.
 _SLICES_PER_WORKER = 4
 
 
@@ -41,7 +42,7 @@ def run_pass(
     schema: DatasetSchema | UnifiedSchema | None = None,
     metadata: Sequence[str] = (),
     numbers: bool = False,
-    workers: int = 0,
+    workers: Workers = 0,
     progress: bool = False,
     description: str = "reading",
 ) -> State:
@@ -55,7 +56,8 @@ def run_pass(
         schema: Says which keys are sequences, where samples carry no masks.
         metadata: Names of metadata to read.
         numbers: The values are one number a step, as class ids are.
-        workers: Processes that read slices of a map-style dataset; 0 reads here.
+        workers: Processes that read slices of a map-style dataset, or an engine that computes
+            them elsewhere; 0 reads here.
         progress: Show a progress bar on standard error.
         description: What the bar is called.
 
@@ -66,7 +68,7 @@ def run_pass(
         StatsError: If ``workers`` is given for something that cannot be split.
     """
     reader = BlockReader(samples, keys, schema, metadata, numbers)
-    if workers < 0:
+    if isinstance(workers, int) and workers < 0:
         raise StatsError(f"workers must be at least 0, got {workers}")
     with _bar(progress, description, reader.size) as advance:
         if workers:
@@ -98,29 +100,21 @@ class _Slices(Dataset[Any]):
 
 
 def _split(
-    reader: BlockReader, make: Callable[[], State], workers: int, advance: Callable[[int], None]
+    reader: BlockReader, make: Callable[[], State], workers: Workers, advance: Callable[[int], None]
 ) -> State:
     size = reader.size
     if size is None:
         raise StatsError(
-            f"workers={workers} needs a dataset with len() and [i], got "
+            f"workers={slots_of(workers)} needs a dataset with len() and [i], got "
             f"{type(reader.samples).__name__}; give the dataset, or a DataLoader with its own "
             "num_workers and workers=0"
         )
-    parts = min(workers * _SLICES_PER_WORKER, size)
+    parts = min(slots_of(workers) * _SLICES_PER_WORKER, size)
     cuts = [size * part // max(parts, 1) for part in range(parts + 1)]
     slices = _Slices(reader, make, cuts)
     state = make()
-    if not len(slices):
-        return state
-    loader = DataLoader(
-        slices,
-        batch_size=None,
-        num_workers=min(workers, parts),
-        prefetch_factor=1,  # an accumulator may hold its whole memory budget
-        worker_init_fn=seed_worker,
-    )
-    for part, (start, stop) in zip(loader, itertools.pairwise(cuts), strict=True):
+    results = compute(slices, workers)
+    for part, (start, stop) in zip(results, itertools.pairwise(cuts), strict=True):
         state.merge(part)
         advance(stop - start)
     return state

@@ -15,6 +15,7 @@ from omniloader.stats.files import load_stats, save_stats
 from omniloader.stats.passes import run_pass
 from omniloader.stats.results import FeatureStats
 from omniloader.stats.table import POOLED, FeatureTable
+from omniloader.utils.parts import Workers
 
 __all__ = [
     "FeatureStats",
@@ -31,7 +32,7 @@ def compute_stats(
     keys: Iterable[str],
     eps: float = 1e-6,
     *,
-    workers: int = 0,
+    workers: Workers = 0,
     progress: bool = False,
     memory_budget: int = 64 << 20,
     schema: DatasetSchema | UnifiedSchema | None = None,
@@ -56,7 +57,8 @@ def compute_stats(
         keys: Names of the values.
         eps: The least ``std`` that is reported, so that a constant feature can be divided by it.
             The other figures are not floored: ``iqr`` and ``max - min`` may be 0.
-        workers: Processes that read slices of a map-style dataset; 0 reads here.
+        workers: Processes that read slices of a map-style dataset, or an engine that reads them
+            elsewhere (``RayEngine``); 0 reads here.
         progress: Show a progress bar on standard error.
         memory_budget: Bytes of values kept for exact quartiles, per key (and process); more than
             three keys share three budgets.
@@ -87,7 +89,7 @@ def compute_feature_stats(
     keys: Iterable[str],
     eps: float = 1e-6,
     *,
-    workers: int = 0,
+    workers: Workers = 0,
     progress: bool = False,
     schema: DatasetSchema | UnifiedSchema | None = None,
     channelwise: bool = False,
@@ -112,7 +114,7 @@ def compute_dataset_stats(
     dataset_key: str = "dataset",
     eps: float = 1e-6,
     *,
-    workers: int = 0,
+    workers: Workers = 0,
     progress: bool = False,
     memory_budget: int = 64 << 20,
     schema: DatasetSchema | UnifiedSchema | None = None,
@@ -126,7 +128,8 @@ def compute_dataset_stats(
         keys: Names of the values.
         dataset_key: Metadata that tells datasets apart, a text.
         eps: The least ``std`` that is reported.
-        workers: Processes that read slices of a map-style dataset; 0 reads here.
+        workers: Processes that read slices of a map-style dataset, or an engine that reads them
+            elsewhere (``RayEngine``); 0 reads here.
         progress: Show a progress bar on standard error.
         memory_budget: Bytes of values kept for exact quartiles, per key and dataset.
         schema: Says which keys are sequences, for raw samples without masks.
@@ -153,7 +156,7 @@ def _pooled(
     eps: float,
     options: FeatureOptions,
     schema: DatasetSchema | UnifiedSchema | None,
-    workers: int,
+    workers: Workers,
     progress: bool,
 ) -> FeatureStats:
     table = _table(samples, keys, eps, options, None, schema, workers, progress)
@@ -167,7 +170,7 @@ def _table(
     options: FeatureOptions,
     dataset_key: str | None,
     schema: DatasetSchema | UnifiedSchema | None,
-    workers: int,
+    workers: Workers,
     progress: bool,
 ) -> FeatureTable:
     if isinstance(keys, str):
