@@ -23,6 +23,7 @@ MODULES = (
     "blink_hdf5",
     "plan",
     "statistics_pass",
+    "startup",
 )
 
 
@@ -88,6 +89,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workload", nargs="*", help="default: all")
     parser.add_argument("-o", "--output", type=Path, default=Path("out/bench.json"))
+    parser.add_argument("--plot", type=Path, help="draw the ratios into this SVG (matplotlib)")
     options = parser.parse_args()
     console = Console()
     if not console.is_terminal:
@@ -109,6 +111,10 @@ def main() -> int:
     }
     options.output.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
     console.print(f"written: {options.output}")
+    if options.plot is not None:
+        from plot import draw
+
+        draw(rows, options.plot)
     return 0 if all(row.reached for row in rows) else 1
 
 
