@@ -42,6 +42,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         )
     axes.set_yticks(list(places), [row.workload for row in rows], fontsize=8)
     axes.set_xscale("log")
+    axes.set_xlim(right=2 * max(row.ratio for row in rows))  # room for the figures
     axes.set_xlabel("times faster than the reference (bar), target (line)", fontsize=8)
     axes.tick_params(colors=_INK, which="both")
     axes.xaxis.label.set_color(_INK)
