@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from blinkdata import CEW, HUST, MRL, RN15, write_configs, write_corpus
+from lightning.pytorch.callbacks import ModelCheckpoint
 
 from blinklinmult.data import datamodule, workers
 from blinklinmult.data.datamodule import (
@@ -29,7 +31,7 @@ from blinklinmult.data.embeddings import CacheKey, EmbeddingCacheError, write_sh
 from blinklinmult.data.schema import SchemaError
 from blinklinmult.data.stills import StillFramesDataset
 from blinklinmult.train.config import DataConfig
-from omniloader import TemperatureStrategy
+from omniloader import TemperatureStrategy, unified_collate
 
 SPECS = [RN15, HUST, CEW, MRL]
 COUNTS = {"train": 14, "valid": 6, "test": 5}
@@ -287,7 +289,7 @@ def hash_of(key: str) -> int:
 def test_cached_embeddings_arrive_with_their_sample(
     root: Path, cache: Path, options: dict[str, Any]
 ) -> None:
-    data = module(root, embedding_cache=str(cache), **options)
+    data = module(root, embedding_cache=cache.name, **options)  # from the root of the run
     data.setup()
     for loader in (data.train_dataloader(), data.test_dataloader()):
         for batch in loader:
@@ -296,6 +298,22 @@ def test_cached_embeddings_arrive_with_their_sample(
                 if not options.get("stills"):
                     assert float(row[0, 0]) == hash_of(key)
             assert batch["eye_embedding_mask"][:, 0].all()
+
+
+def test_all_wrappers_reach_a_spawned_worker(root: Path, cache: Path) -> None:
+    options = {"stills": True, "fit_fractions": {"rn15": 0.5}}
+    data = module(root, embedding_cache=str(cache), **options)
+    data.setup("fit")
+    omni = data.loaders["train"]
+    omni[0]  # a handle is open that must not travel
+    copy = pickle.loads(pickle.dumps(omni))  # noqa: S301
+    for epoch in range(2):
+        for loader in (omni, copy):
+            loader.set_epoch(epoch)
+        one, two = (unified_collate(each.__getitems__([0, 3, 20])) for each in (omni, copy))
+        assert one["key"] == two["key"]
+        assert torch.equal(one["eye_image"], two["eye_image"])
+        assert torch.equal(one["eye_embedding"], two["eye_embedding"])
 
 
 def test_caches_that_do_not_fit_the_run_are_refused(root: Path, cache: Path) -> None:
@@ -333,35 +351,62 @@ class Recorder(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.0)
 
 
-@pytest.mark.filterwarnings(
+pytestmark = pytest.mark.filterwarnings(
+    # Lightning's advice and its use of old torch; not about what is tested.
     "ignore:.*does not have many workers.*",
     "ignore:.*isinstance.treespec.*",
     "ignore:.*LeafSpec.*",
     "ignore:.*fork.*:DeprecationWarning",
+    "ignore:.*callbacks used to create the checkpoint.*",
 )
-def test_two_epochs_are_equal_for_any_number_of_workers(root: Path, tmp_path: Path) -> None:
+
+
+def fit(data: BlinkDataModule, folder: Path, **options: Any) -> list[tuple[int, list[str], float]]:
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    model, ckpt_path = Recorder(), options.pop("ckpt_path", None)
+    settings: dict[str, Any] = {
+        "accelerator": "cpu",
+        "devices": 1,
+        "max_epochs": 2,
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "default_root_dir": folder,
+        **options,
+    }
+    lightning.Trainer(**settings).fit(model, datamodule=data, ckpt_path=ckpt_path)
+    return model.seen
+
+
+def test_two_epochs_are_equal_for_any_number_of_workers(root: Path, tmp_path: Path) -> None:
     seen = []
     for count in (0, 2):
-        model = Recorder()
         # worker_count would clamp to the cores of the machine that tests run on.
         data = module(root, fit_fractions={"rn15": 0.5, "cew": 0.5})
         data.config = data.config.replace(num_workers=count, persistent_workers=count > 0)
-        trainer = lightning.Trainer(
-            accelerator="cpu",
-            devices=1,
-            max_epochs=2,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            default_root_dir=tmp_path,
-        )
-        trainer.fit(model, datamodule=data)
-        seen.append(model.seen)
+        seen.append(fit(data, tmp_path))
     assert seen[0] == seen[1]
     epochs = [{key for e, keys, _ in seen[0] if e == epoch for key in keys} for epoch in (0, 1)]
     assert epochs[0] != epochs[1]
+
+
+@pytest.mark.parametrize("options", [{}, {"stills": True, "fit_fractions": {"rn15": 0.5}}], ids=str)
+def test_a_fit_goes_on_in_the_middle_of_an_epoch(
+    root: Path, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    whole = fit(module(root, **options), tmp_path)
+    steps = len(whole) // 2 + 2
+    saved = ModelCheckpoint(tmp_path / "saved", every_n_train_steps=steps)
+    first = fit(
+        module(root, **options),
+        tmp_path,
+        max_steps=steps,
+        callbacks=[saved],
+        enable_checkpointing=True,
+    )
+    rest = fit(module(root, **options), tmp_path, ckpt_path=saved.best_model_path)
+    assert first + rest == whole
 
 
 # -- helpers ---------------------------------------------------------------------------------

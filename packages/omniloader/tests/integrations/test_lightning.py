@@ -255,19 +255,6 @@ def test_a_loader_made_before_the_processes_joined_is_made_again(
     assert data.train_dataloader() is early
 
 
-def test_a_trainer_that_shares_out_a_second_time_is_refused(tmp_path: Path) -> None:
-    class Connector:
-        is_distributed = True
-        use_distributed_sampler = True
-
-    data = module()
-    runner = trainer(tmp_path)
-    runner._accelerator_connector = Connector()  # type: ignore[assignment]
-    data.trainer = runner
-    with pytest.raises(ConfigError, match=r"use_distributed_sampler must be False .* got True"):
-        data.setup("fit")
-
-
 def test_splits_come_from_the_config_where_none_are_given(tmp_path: Path) -> None:
     import numpy as np
 
@@ -292,6 +279,22 @@ def test_splits_come_from_the_config_where_none_are_given(tmp_path: Path) -> Non
     data = OmniDataModule(evaluated)
     data.setup("fit")
     assert [len(data.loaders[name]) for name in ("train", "valid")] == [4, 2]
+
+
+@pytest.mark.filterwarnings("ignore:Total length of `list` across ranks is zero.*")
+def test_a_fit_without_validation_runs(tmp_path: Path) -> None:
+    data = OmniDataModule(OmniConfig(batch_size=4), train=split(5, 4))
+    assert len(fit(tmp_path, data, max_epochs=1)) == 3
+
+
+def test_a_real_trainer_over_two_processes_says_that_it_shares_out(tmp_path: Path) -> None:
+    data = module()
+    data.trainer = trainer(tmp_path, devices=2, strategy="ddp_spawn")
+    with pytest.raises(ConfigError, match="use_distributed_sampler must be False"):
+        data.setup("fit")
+    data.trainer = trainer(tmp_path, devices=2, strategy="ddp_spawn", use_distributed_sampler=False)
+    data.setup("fit")
+    assert len(data.loaders["train"]) == 30
 
 
 def test_a_given_union_holds_for_all_splits() -> None:

@@ -167,8 +167,8 @@ class BlinkDataModule(OmniDataModule):
             logger.info("corpus '%s': has no %s split, skipped", spec.name, split)
             return None
         dataset: Any = open_corpus(spec, path, split, config.cache_size, config.preload)
-        if self.embedding_key is not None and config.embedding_cache is not None:
-            shard = read_shard(config.embedding_cache, self.embedding_key, spec.name, split)
+        if self.embedding_key is not None:
+            shard = read_shard(self._cache_root(), self.embedding_key, spec.name, split)
             dataset = CachedEmbeddingDataset(dataset, shard, spec.name)
         if config.stills:
             dataset = self._stills(dataset, spec, split)
@@ -191,11 +191,15 @@ class BlinkDataModule(OmniDataModule):
 
     # -- checks ----------------------------------------------------------------------------
 
+    def _cache_root(self) -> Path:
+        """Root of the cache of embeddings; a relative one starts at the run's root."""
+        return self.root / Path(self.data_config.embedding_cache or "").expanduser()
+
     def _resolved_key(self, given: CacheKey | None) -> CacheKey | None:
         config = self.data_config
         if config.embedding_cache is None:
             return None
-        key = find_key(config.embedding_cache) if given is None else given
+        key = find_key(self._cache_root()) if given is None else given
         if config.embedding_dim not in (None, key.output_dim):
             raise EmbeddingCacheError(
                 f"cache '{config.embedding_cache}': its embeddings are {key.output_dim} wide, "

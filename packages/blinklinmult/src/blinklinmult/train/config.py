@@ -36,7 +36,7 @@ class DataConfig:
         still_stride: Of the open frames every so many-th is served.
         still_open_to_closed: Open frames for each closed one in training.
         fit_fractions: Corpus to the share of it that training and validation use.
-        embedding_cache: Root of a cache of embeddings to attach; a path.
+        embedding_cache: Root of a cache of embeddings to attach; a path, from the run's root.
         embedding_dim: Their width; None: as the cache says.
         strategy: How corpora are mixed.
         strategy_kwargs: The strategy's own options.
