@@ -449,3 +449,15 @@ class TestForecast:
 
     def test_plain_values(self):
         assert json.dumps(forecast(self.mix(), np.array([1, 1, 0]), [[0, 8]]).to_dict())
+
+
+def test_what_marks_a_missing_value_is_counted_although_the_dtype_cannot_hold_it():
+    label = TensorSpec("label", dtype=torch.int64, nonfinite="mask")
+    grade = TensorSpec("grade", dtype=torch.uint8, sentinel=-1)
+    rows = [{"label": 1.0, "grade": 3}, {"label": math.nan, "grade": -1}]
+    report = describe(loader_of([*rows, {"label": 2.5, "grade": 300}], label, grade))
+    assert facts(report, "label").nan == 1
+    assert facts(report, "grade").sentinel == 1
+    assert facts(report, "label").valid_fraction == facts(report, "grade").valid_fraction == 1 / 3
+    assert (facts(report, "label").misfits, facts(report, "grade").misfits) == (1, 1)
+    assert (facts(report, "grade").minimum, facts(report, "grade").maximum) == (3, 3)

@@ -84,8 +84,15 @@ class KeyTally:
     def _fit(self, raw: Any, raw_mask: Any) -> tuple[Tensor, Tensor]:
         """The whole value as its source gives it: non-finite numbers and sentinels still there."""
         plain = replace(self.spec, nonfinite="keep", sentinel=None)
-        flags = None if raw_mask is None else as_tensor(raw_mask)
-        value, mask = fit(plain, as_tensor(raw), flags, crop=False)
+        flags, given = None if raw_mask is None else as_tensor(raw_mask), as_tensor(raw)
+        if self.spec.nonfinite == "mask" or self.spec.sentinel is not None:
+            # What marks a missing value need not fit the dtype; all else has to.
+            marked = replace(
+                self.spec, nonfinite="mask" if self.spec.nonfinite == "mask" else "keep"
+            )
+            fit(marked, given, flags, crop=False)
+            plain = replace(plain, dtype=given.dtype, placeholder=0)
+        value, mask = fit(plain, given, flags, crop=False)
         if mask is None:
             mask = torch.ones(value.shape[: int(self.spec.is_sequence)], dtype=torch.bool)
         return value, mask

@@ -85,6 +85,7 @@ class TensorSpec:
                 f"got {self.nonfinite!r}"
             )
         _check_fits(self.name, "placeholder", self.placeholder, self.dtype)
+        _check_sentinel(self.name, self.sentinel)
         if self.placeholder == 0:
             # -0.0 equals 0.0 but has other bits: two equal specs must fill alike.
             object.__setattr__(self, "placeholder", abs(self.placeholder))
@@ -162,6 +163,19 @@ def _check_fits(name: str, label: str, value: float, dtype: torch.dtype) -> None
         raise SchemaError(
             f"spec '{name}': {label} {value!r} does not fit {dtype}; "
             f"choose a {label} the dtype can hold or another dtype"
+        )
+
+
+def _check_sentinel(name: str, value: object) -> None:
+    """A sentinel may lie outside of the dtype: it is compared with what the source stores."""
+    if value is None:
+        return
+    if not isinstance(value, int | float):
+        raise SchemaError(f"spec '{name}': sentinel must be a number, got {value!r}")
+    if value != value:
+        raise SchemaError(
+            f"spec '{name}': sentinel must be a number that equals itself, got nan; "
+            'declare nonfinite="mask" to mask NaN'
         )
 
 

@@ -49,8 +49,13 @@ def fit(
     if crop and spec.time_dim is not None:
         value = value.narrow(lead, 0, min(spec.time_dim, value.shape[lead]))
         mask = None if mask is None else mask.narrow(lead, 0, value.shape[lead])
-    value = cast_exactly(value, spec.dtype)
-    return _fit_validity(spec, value, mask, lead)
+    bad = _invalid(spec, value, mask, lead)
+    if bad is None or not bool(bad.any()):
+        return cast_exactly(value, spec.dtype), mask
+    # Before the cast: the dtype need not hold what says that there is no value.
+    value = cast_exactly(value.masked_fill(broadcast_mask(bad, value), 0), spec.dtype)
+    value = value.masked_fill(broadcast_mask(bad, value), spec.placeholder)
+    return value, ~bad if mask is None else mask & ~bad
 
 
 def fit_raw(
@@ -162,26 +167,19 @@ def fit_mask(spec: TensorSpec, mask: Tensor, expected: torch.Size) -> Tensor:
     return flags
 
 
-def _fit_validity(
-    spec: TensorSpec, value: Tensor, mask: Tensor | None, lead: int
-) -> tuple[Tensor, Tensor | None]:
-    """Apply the spec's ``nonfinite`` and ``sentinel``: such a step becomes placeholder, masked."""
+def _invalid(spec: TensorSpec, value: Tensor, mask: Tensor | None, lead: int) -> Tensor | None:
+    """Steps that the spec's ``nonfinite`` and ``sentinel`` mask; None where it has neither."""
     bad: Tensor | None = None
     if spec.sentinel is not None:
         bad = _per_step(spec, value == spec.sentinel, lead)
     floating = value.dtype.is_floating_point or value.dtype.is_complex
     if spec.nonfinite != "keep" and floating:
-        nonfinite = _per_step(spec, ~torch.isfinite(value), lead)
+        nonfinite = _per_step(spec, ~_finite(value), lead)
         if spec.nonfinite == "raise":
             _refuse_nonfinite(nonfinite if mask is None else nonfinite & mask)
         else:
             bad = nonfinite if bad is None else bad | nonfinite
-    if bad is None or not bool(bad.any()):
-        return value, mask
-    filled = torch.where(
-        broadcast_mask(bad, value), torch.tensor(spec.placeholder, dtype=value.dtype), value
-    )
-    return filled, ~bad if mask is None else mask & ~bad
+    return bad
 
 
 def _per_step(spec: TensorSpec, flags: Tensor, lead: int) -> Tensor:
@@ -226,14 +224,15 @@ def cast_exactly(value: Tensor, dtype: torch.dtype) -> Tensor:
 @lru_cache(maxsize=256)
 def always_exact(source: torch.dtype, target: torch.dtype) -> bool:
     """Whether no number of one dtype can be lost in the other (rounding of floats aside)."""
-    if source is torch.bool or target.is_complex:
+    if source is torch.bool:
         return True
     if target is torch.bool:
         return False
-    if source.is_floating_point:
-        return target.is_floating_point and torch.finfo(target).max >= torch.finfo(source).max
+    floats = target.is_floating_point or target.is_complex
+    if source.is_floating_point or source.is_complex:
+        return floats and torch.finfo(target).max >= torch.finfo(source).max
     largest = torch.iinfo(source).max
-    if target.is_floating_point:
+    if floats:
         return largest <= 2 / torch.finfo(target).eps and largest <= torch.finfo(target).max
     return torch.iinfo(target).min <= torch.iinfo(source).min and largest <= torch.iinfo(target).max
 
@@ -242,13 +241,16 @@ def _lost(value: Tensor, dtype: torch.dtype) -> Tensor:
     """Which numbers the cast would lose."""
     if dtype is torch.bool:
         return (value != 0) & (value != 1)
-    if value.dtype.is_floating_point and dtype.is_floating_point:
-        return torch.isinf(value.to(dtype)) & ~torch.isinf(value)
-    if dtype.is_floating_point:
-        back = value.to(dtype).to(torch.float64)
+    if dtype.is_floating_point or dtype.is_complex:
+        if value.dtype.is_floating_point or value.dtype.is_complex:
+            # float8 does not overflow, it stays at its largest number.
+            beyond = value.abs() > torch.finfo(dtype).max if dtype.itemsize == 1 else False
+            return _finite(value) & (~_finite(value.to(dtype)) | beyond)
+        cast = value.to(dtype)
+        back = (cast.real if dtype.is_complex else cast).to(torch.float64)
         # Beyond 2**63 - 1024 float64 has no neighbour that int64 could hold.
         inside = back.abs() <= 2.0**63 - 1024
-        return ~inside | (torch.where(inside, back, 0.0).to(torch.int64) != value)
+        return ~inside | (torch.where(inside, back, 0.0).to(torch.int64) != value.to(torch.int64))
     info = torch.iinfo(dtype)
     if value.dtype.is_floating_point:
         wide = value.to(torch.float64)
@@ -256,7 +258,15 @@ def _lost(value: Tensor, dtype: torch.dtype) -> Tensor:
         in_range = (wide >= info.min) & (wide < float(info.max) + (1 if info.bits < 53 else 0))
         return ~in_range | (wide != wide.trunc())
     wide_int = value.to(torch.int64)
-    return (wide_int < info.min) | (wide_int > info.max)
+    if value.dtype is torch.uint64:  # beyond int64 it comes back negative
+        return (wide_int < 0) | (wide_int > info.max)
+    # Every int64 is below the largest uint64, which int64 cannot express.
+    return (wide_int < info.min) | (wide_int > min(info.max, torch.iinfo(torch.int64).max))
+
+
+def _finite(value: Tensor) -> Tensor:
+    """``torch.isfinite``, which knows no float8."""
+    return torch.isfinite(value.to(torch.float32) if value.dtype.itemsize == 1 else value)
 
 
 def _short(raw: Any) -> str:
