@@ -21,13 +21,14 @@ def sampler(
 def gathered(monkeypatch: pytest.MonkeyPatch, samplers: list[OmniSampler]) -> None:
     """Let a process group answer with the facts of these samplers."""
 
-    def gather(out: list[object], _own: object) -> None:
+    def gather(out: list[object], _own: object, group: object) -> None:
         from omniloader.sampling.agreement import _facts_of
 
         out[:] = [_facts_of(one) for one in samplers]
 
     monkeypatch.setattr(dist, "is_initialized", lambda: True)
     monkeypatch.setattr(dist, "get_world_size", lambda: len(samplers))
+    monkeypatch.setattr(dist, "get_backend", lambda _group: "gloo")
     monkeypatch.setattr(dist, "all_gather_object", gather)
 
 

@@ -25,6 +25,7 @@ from omniloader.sampling.bucketing import LengthBucketBatchSampler
 from omniloader.sampling.evaluation import evaluation_sampler
 from omniloader.sampling.per_source import plan_batches
 from omniloader.sampling.sampler import OmniSampler
+from omniloader.sampling.shard import Shard
 from omniloader.schema.spec import UnifiedSchema
 from omniloader.utils.seeding import seed_worker
 
@@ -192,7 +193,10 @@ def forecasts(config: ConfigFields, omni: OmniLoader, epochs: Iterable[int]) -> 
         omni: Its loader; no sample of it is read.
         epochs: Numbers of the epochs.
     """
-    loader = training_dataloader(config, omni, 0)
+    # With its rank given, looking ahead on one rank waits for no other.
+    shard = Shard.resolve(config.rank, config.num_replicas)
+    facts = {"rank": shard.rank, "num_replicas": shard.num_replicas}
+    loader = training_dataloader(config.model_copy(update=facts), omni, 0)
     strategy = make_strategy(config, omni.dataset_sizes, None, omni.names)
     batches: Any = loader.index_batches()  # ours, and it knows the sampler it plans batches of
     sampler: OmniSampler = batches.sampler

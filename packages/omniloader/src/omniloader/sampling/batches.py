@@ -136,10 +136,10 @@ class OmniBatchSampler(PlannedBatchSampler):
         return draws // self.batch_size if self.drop_last else -(-draws // self.batch_size)
 
     def __iter__(self) -> Iterator[DrawBatch]:
+        start = self.sampler.begin()
         plan = self.sampler.plan(window=self._window)
         # The sampler's own cursor, so that a state loaded into either of the two counts.
         shard, cursor, size = self.sampler.shard, self.sampler.cursor, self.batch_size
-        start = cursor.begin(plan.epoch)
         draws = shard.share(max(len(plan) - start, 0))
         draws = min(draws, self._batches(draws) * size)
         bulk = size  # one batch first, so that training starts at once
@@ -204,7 +204,7 @@ def take_over(sampler: OmniSampler, goes_on: bool) -> None:
     Raises:
         StateError: If the sampler was told to go on somewhere and the batch sampler was not.
     """
-    pending = sampler.cursor.begin(sampler.epoch)
+    pending = sampler.begin()
     if pending and not goes_on:
         raise StateError(
             f"the sampler is to go on at position {pending}, but these batches are not cut in its "

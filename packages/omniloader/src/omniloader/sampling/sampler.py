@@ -9,6 +9,7 @@ from torch.utils.data import Sampler
 
 from omniloader._types import IntArray
 from omniloader.errors import PlanError, StateError
+from omniloader.sampling.agreement import require_agreement
 from omniloader.sampling.carry import Carry
 from omniloader.sampling.checks import checked_epoch
 from omniloader.sampling.draw import DrawIndex
@@ -27,6 +28,10 @@ class OmniSampler(Sampler[DrawIndex]):
     Every index also knows its epoch and visit (:class:`~omniloader.sampling.draw.DrawIndex`),
     and through it so does the loader, in persistent workers too. The time to the first index
     does not depend on the size of the epoch or on where in it a run resumes.
+
+    With facts from ``torch.distributed`` every iteration in training starts with a collective
+    that compares seed, mix, epoch and position over the ranks: all of them have to iterate. To
+    iterate on one rank alone give it ``num_replicas=1, rank=0``.
 
     Args:
         strategy: What is mixed and how.
@@ -63,6 +68,8 @@ class OmniSampler(Sampler[DrawIndex]):
                 f"drop_last would drop everything: an epoch of {len(strategy)} draws cannot be "
                 f"shared by {self.shard.num_replicas} ranks; use drop_last=False or fewer ranks"
             )
+        # Given facts are the caller's own affair: a loader for one rank alone, or a simulation.
+        self._of_group = training and rank is None and num_replicas is None
         self.epoch = checked_epoch(epoch)
         self._on_epoch = on_epoch
         self.cursor = Cursor()
@@ -101,9 +108,19 @@ class OmniSampler(Sampler[DrawIndex]):
         """The plan of the present epoch, over all ranks; see :meth:`MixingStrategy.plan`."""
         return self.strategy.plan(self.epoch, window=window, carry=self._carried())
 
+    def begin(self) -> int:
+        """Start an iteration of the present epoch; where in it, in draws over all ranks.
+
+        Raises:
+            StateError: If the rank is from ``torch.distributed`` and the ranks do not agree.
+        """
+        if self._of_group:
+            require_agreement(self)
+        return self.cursor.begin(self.epoch)
+
     def __iter__(self) -> Iterator[DrawIndex]:
+        start = self.begin()
         plan, epoch, cursor = self.plan(), self.epoch, self.cursor
-        start = cursor.begin(epoch)
         count = self.shard.share(max(len(plan) - start, 0))
         first, block = 0, _FIRST_BLOCK
         while first < count:
