@@ -13,13 +13,14 @@ import deflate
 import numpy as np
 import torch
 from harness import Row, compare
-from memory_mix import assert_equal
+from memory_mix import assert_equal, copy_floor
 from reference import PlainHdf5, ReferenceLoader
 from reference import collate as reference_collate
 from torch.utils.data import DataLoader
 from workloads import blink_hdf5
 
 from omniloader import DatasetSchema, HDF5Dataset, OmniLoader, seed_worker, unified_collate
+from omniloader.data import ColumnarDataset, to_columnar
 from omniloader.masks import mask_name
 
 BATCH = 32
@@ -139,6 +140,40 @@ def with_workers(run: Path, paths: list[Path], schemas: list[DatasetSchema]) -> 
     yield compare(f"{label}, later", reference, later, target=3.0, repeats=3)
 
 
+def from_columns(run: Path, paths: list[Path], schemas: list[DatasetSchema]) -> Iterator[Row]:
+    """The same samples from columnar stores."""
+    plain = ReferenceLoader(
+        [PlainHdf5(p, "train", names(s)) for p, s in zip(paths, schemas, strict=True)], schemas
+    )
+    order = np.random.default_rng(0).permutation(len(plain)).reshape(-1, BATCH).tolist()
+    part = max(1, len(order) // 4)
+    stores = [
+        ColumnarDataset(to_columnar(HDF5Dataset(path, "train"), run / path.stem)) for path in paths
+    ]
+    omni = mix(stores, schemas)
+    for rows in order[:2]:
+        batch = unified_collate(omni.__getitems__(rows))
+        assert_equal(batch, reference_collate([plain[i] for i in rows]))
+
+    def reference() -> None:
+        for rows in order[:part]:
+            reference_collate([plain[i] for i in rows])
+
+    def product() -> None:
+        for rows in order:
+            unified_collate(omni.__getitems__(rows))
+
+    floor = copy_floor(unified_collate(omni.__getitems__(order[0])), len(order))
+    yield compare(
+        "blink columns, workers 0",
+        reference,
+        product,
+        target=20.0,
+        floor=floor,
+        scale=len(order) / part,
+    )
+
+
 def rows() -> Iterator[Row]:
     """All rows of this workload."""
     before = os.environ.get("OMNILOADER_CACHE")
@@ -149,6 +184,7 @@ def rows() -> Iterator[Row]:
         paths, schemas = blink_hdf5(run)
         torch.set_num_threads(1)
         yield from in_process(run, paths, schemas)
+        yield from from_columns(run, paths, schemas)
         torch.set_num_threads(threads)
         yield from with_workers(run, paths, schemas)
     os.environ.pop("OMNILOADER_CACHE")

@@ -31,7 +31,7 @@ from omniloader.data._hdf5_index import (
     ChunkIndex,
     KeyIndex,
 )
-from omniloader.data._hdf5_look import look
+from omniloader.data._hdf5_look import look, plain_offsets
 from omniloader.data._hdf5_read import open_sample
 from omniloader.data._names import CompactNames
 from omniloader.data._values import Stored, as_column, storable
@@ -193,6 +193,7 @@ class FastReader:
             parent = self._handle.group()
             if self._handle.identity != self._identity:
                 raise SourceError(f"{self._handle.label} has changed; open the dataset again")
+            path = str(self._handle.path) if plain_offsets(parent) else ""
             for i in todo:
                 sample_id = self._sample_ids[i]
                 where = f"'{self._handle.path}' sample '{self._handle.subset}/{sample_id}'"
@@ -201,7 +202,7 @@ class FastReader:
                     key = index.key(name)
                     if key.form[i] == UNKNOWN:
                         room = index.kept_bytes <= KEPT_TOTAL
-                        found = look(group, name, where, str(self._handle.path), room)
+                        found = look(group, name, where, path, room)
                         index.put(key, i, found)
                         self._fresh += 1
         known = self._known + self._fresh
@@ -222,10 +223,11 @@ class FastReader:
             form = index.forms[forms[0]]
             if form.dtype:
                 return self._table(key, form, int(steps[0]), at, jobs)
-        return [
+        rows = [
             self._row(index, name, int(i), number, length, plain, jobs)
             for i, number, length in zip(at, forms.tolist(), steps.tolist(), strict=True)
         ]
+        return rows if any(row is not None for row in rows) else None
 
     def _table(
         self, key: KeyIndex, form: Form, steps: int, at: IntArray, jobs: list[_Job]
@@ -293,8 +295,5 @@ class FastReader:
 def _finished(rows: Array | list[Stored | None]) -> Column:
     if isinstance(rows, np.ndarray):
         return torch.from_numpy(storable(rows, "a column"))
-    return as_column([_storable(row) for row in rows], shared=False)
-
-
-def _storable(row: Stored | None) -> Stored | None:
-    return storable(row, "a value") if isinstance(row, np.ndarray) else row
+    held = [storable(row, "a value") if isinstance(row, np.ndarray) else row for row in rows]
+    return as_column(held, shared=False)

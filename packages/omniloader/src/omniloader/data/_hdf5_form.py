@@ -114,9 +114,14 @@ def _known_filters(plan: h5py.h5p.PropDCID, itemsize: int) -> tuple[bool, bool] 
 
 
 def _chunks(node: h5d.DatasetID, form: Form, steps: int) -> npt.NDArray[np.int64] | None:
+    grid = form.grid(steps)
+    if math.prod(grid) == 1:
+        if node.get_num_chunks() != 1:
+            return None
+        one = node.get_chunk_info(0)
+        return np.array([[one.byte_offset, one.size, one.filter_mask]], dtype=np.int64)
     found: list[Any] = []
     node.chunk_iter(found.append)
-    grid = form.grid(steps)
     if len(found) != math.prod(grid):
         return None  # a chunk that was never written reads as the fill value
     own = form.chunk or ()

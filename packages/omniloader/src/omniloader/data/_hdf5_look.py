@@ -20,6 +20,11 @@ KEPT_BYTES = 256
 _TEXT = Form("", kept=True)
 
 
+def plain_offsets(group: h5g.GroupID) -> bool:
+    """Whether offsets count from the start of a group's file: not so after a user block."""
+    return not h5i.get_file_id(group).get_create_plist().get_userblock()
+
+
 def look(group: h5g.GroupID, name: str, where: str, path: str, keep: bool) -> Found | int:
     """What is to be noted of one value.
 
@@ -27,7 +32,7 @@ def look(group: h5g.GroupID, name: str, where: str, path: str, keep: bool) -> Fo
         group: The sample's group.
         name: The key.
         where: Whose group this is, for messages.
-        path: The file.
+        path: The file; empty where offsets in it are of no use.
         keep: Whether small values are kept.
 
     Returns:
@@ -48,34 +53,37 @@ def look(group: h5g.GroupID, name: str, where: str, path: str, keep: bool) -> Fo
     small = _small(node, shape, f"{where}: '{name}'") if keep else None
     if small is not None:
         return small
-    lies = form_of(node, shape) if _is_in(node, path) else None
+    # A link may lead into another file.
+    lies = form_of(node, shape) if os.fsdecode(h5f.get_name(node)) == path else None
     return PLAIN if lies is None else (lies[0], shape[0] if shape else 0, lies[1])
-
-
-def _is_in(node: h5d.DatasetID, path: str) -> bool:
-    """Whether offsets of a dataset are those in the file at ``path``."""
-    # A link may lead into another file; before a user block, offsets mean something else.
-    if os.fsdecode(h5f.get_name(node)) != path:
-        return False
-    return not h5i.get_file_id(node).get_create_plist().get_userblock()
 
 
 def _small(node: h5d.DatasetID, shape: tuple[int, ...], where: str) -> Found | None:
     """The bytes of a small value or text; None where it is not small."""
     kind = node.get_type()
     if kind.get_class() == h5t.STRING:
-        text = None if shape else read_value(node, where, kind)
+        text = None if shape else read_value(node, where)
         raw = text.encode() if isinstance(text, str) else None
         if raw is None or len(raw) > KEPT_BYTES:
             return None
         return _TEXT, len(raw), np.frombuffer(raw, np.uint8)
     if kind.get_size() * math.prod(shape) > KEPT_BYTES:
         return None
-    value = read_value(node, where, kind)
+    value = read_value(node, where, _dtype_of(kind.encode()))
     if not isinstance(value, np.ndarray):
         return None
     form = _kept_form(value.dtype, value.shape[1:], bool(shape))
     return form, shape[0] if shape else 0, value.reshape(-1).view(np.uint8)
+
+
+@functools.lru_cache(maxsize=256)
+def _dtype_of(encoded: bytes) -> np.dtype[Any] | None:
+    """The dtype of a type as HDF5 encodes it; None where it has none."""
+    try:
+        dtype: np.dtype[Any] = h5t.decode(encoded).dtype
+    except TypeError:
+        return None
+    return dtype
 
 
 @functools.lru_cache(maxsize=1024)

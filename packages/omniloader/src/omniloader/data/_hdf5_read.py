@@ -104,16 +104,16 @@ def find_node(group: h5g.GroupID, key: bytes, where: str) -> object | None:
         ) from error
 
 
-def read_value(node: h5d.DatasetID, where: str, kind: h5t.TypeID | None = None) -> Stored:
+def read_value(node: h5d.DatasetID, where: str, dtype: np.dtype[Any] | None = None) -> Stored:
     """Decode one array; raises as :func:`read_sample` does.
 
     Args:
         node: The array.
         where: Whose it is, for messages.
-        kind: Its type, if the caller has it already.
+        dtype: Its dtype, if the caller has it already.
     """
     try:
-        dtype = node.dtype if kind is None else kind.dtype
+        dtype = node.dtype if dtype is None else dtype
         is_text = h5py.check_string_dtype(dtype) is not None
         if not is_text and dtype.kind not in "biufc":
             raise SampleError(
