@@ -468,3 +468,17 @@ def test_impossible_strategies_name_the_config_key(
 ) -> None:
     with pytest.raises(DataModuleError, match=text):
         build_strategy(name, [5, 3], kwargs)
+
+
+def test_a_process_that_reads_for_itself_inflates_in_two_threads(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "available_cores", lambda: 4)
+    assert [workers.inflating_threads(count) for count in (0, 1, 8)] == [2, 0, 0]
+    batches = []
+    for threads in (0, 2):
+        monkeypatch.setattr(datamodule, "inflating_threads", lambda _, n=threads: n)
+        data = module(root)
+        data.setup("fit")
+        batches.append([float(b["eye_image"].double().sum()) for b in data.train_dataloader()])
+    assert batches[0] == batches[1]

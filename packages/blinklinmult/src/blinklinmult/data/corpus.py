@@ -44,6 +44,7 @@ class CorpusDataset(Dataset[Sample]):
         keys: Values to read; None: all that the corpus declares, and their masks.
         cache_size: Decoded samples each process keeps.
         preload: Decode all samples now.
+        threads: Threads of each process that inflate.
 
     Raises:
         SourceError: If the file is missing, damaged, or lacks the split or a value.
@@ -58,6 +59,7 @@ class CorpusDataset(Dataset[Sample]):
         keys: Sequence[str] | None = None,
         cache_size: int = 0,
         preload: bool = False,
+        threads: int = 0,
     ) -> None:
         self.spec = spec
         self.name = spec.name
@@ -72,6 +74,7 @@ class CorpusDataset(Dataset[Sample]):
             cache_size=cache_size,
             preload=preload,
             name=spec.name,
+            threads=threads,
         )
         self.sample_ids: Sequence[str] = self._data.sample_ids
         for key in self.sample_ids:
@@ -232,16 +235,20 @@ def check_file(spec: DatasetSpec, path: Path, build_hint: str) -> tuple[str, ...
     return filled
 
 
-def open_corpus(
-    spec: DatasetSpec, path: Path, subset: str, cache_size: int = 0, preload: bool = False
-) -> CorpusDataset:
+def open_corpus(spec: DatasetSpec, path: Path, subset: str, **options: Any) -> CorpusDataset:
     """Open one split whose file :func:`check_file` has passed.
+
+    Args:
+        spec: The corpus.
+        path: Its file.
+        subset: The split.
+        **options: Of :class:`CorpusDataset`.
 
     Raises:
         DataModuleError: If the file cannot be read after all.
         SchemaError: If a sample's key has not three parts.
     """
     try:
-        return CorpusDataset(spec, path, subset, cache_size=cache_size, preload=preload)
+        return CorpusDataset(spec, path, subset, **options)
     except SourceError as error:
         raise DataModuleError(f"corpus '{spec.name}', {subset}: {error}") from error

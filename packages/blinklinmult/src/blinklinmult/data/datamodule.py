@@ -20,7 +20,7 @@ from blinklinmult.data.presets import build_hint, corpus_path
 from blinklinmult.data.spec import DatasetSpec
 from blinklinmult.data.stills import StillConfig, StillFramesDataset
 from blinklinmult.data.strided import StridedSubset
-from blinklinmult.data.workers import MAX_WORKERS, pinning_helps, worker_count
+from blinklinmult.data.workers import MAX_WORKERS, inflating_threads, pinning_helps, worker_count
 from blinklinmult.errors import DataModuleError, EmbeddingCacheError
 from blinklinmult.train.config import DataConfig
 from omniloader._types import PathLike
@@ -166,7 +166,14 @@ class BlinkDataModule(OmniDataModule):
         if split not in check_file(spec, path, build_hint(spec.name, self.root, path)):
             logger.info("corpus '%s': has no %s split, skipped", spec.name, split)
             return None
-        dataset: Any = open_corpus(spec, path, split, config.cache_size, config.preload)
+        dataset: Any = open_corpus(
+            spec,
+            path,
+            split,
+            cache_size=config.cache_size,
+            preload=config.preload,
+            threads=inflating_threads(self.config.num_workers),
+        )
         if self.embedding_key is not None:
             shard = read_shard(self._cache_root(), self.embedding_key, spec.name, split)
             dataset = CachedEmbeddingDataset(dataset, shard, spec.name)

@@ -50,6 +50,15 @@ def worker_count(num_workers: int) -> int:
     return count
 
 
+def inflating_threads(num_workers: int) -> int:
+    """Threads of a process that inflate images: two where training waits for its own reading.
+
+    Args:
+        num_workers: Worker processes of the loader; they have the cores to themselves.
+    """
+    return min(2, available_cores()) if num_workers == 0 else 0
+
+
 def available_cores() -> int:
     """Cores this process may run on; a container may give it fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
