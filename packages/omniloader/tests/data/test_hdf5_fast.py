@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import sys
 import tempfile
 import zlib
 from pathlib import Path
@@ -244,12 +245,14 @@ def test_a_value_of_another_type_is_the_same_error(path: Path) -> None:
 
 
 def test_without_deflate(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_hdf5_chunks, "deflate", None)
+    monkeypatch.setitem(sys.modules, "deflate", None)
+    _hdf5_chunks._deflate.cache_clear()
     data, expected = HDF5Dataset(path, "train"), plain(path)
     assert_same(data.read_batch([0, 1], KEYS), expected.read_batch([0, 1], KEYS))
     with pytest.raises(ValueError, match="a chunk cannot be inflated"):
         _hdf5_chunks._inflated(b"nothing", 4)
     assert _hdf5_chunks._inflated(zlib.compress(b"abcd"), 4) == b"abcd"
+    _hdf5_chunks._deflate.cache_clear()
 
 
 def test_many_small_values_leave_memory_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

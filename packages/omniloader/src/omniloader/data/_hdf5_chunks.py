@@ -6,6 +6,9 @@ fast as zlib; both let other threads run meanwhile.
 
 from __future__ import annotations
 
+import functools
+import importlib
+import functools
 import itertools
 import os
 import sys
@@ -19,11 +22,6 @@ from omniloader.data._hdf5_form import Form
 
 Array: TypeAlias = npt.NDArray[Any]
 Buffer: TypeAlias = bytes | bytearray | memoryview
-
-try:
-    import deflate
-except ImportError:
-    deflate = None  # type: ignore[assignment]
 
 # Chunks that lie so close together are read at once.
 _GAP_BYTES = 1 << 16
@@ -106,15 +104,26 @@ def _place(form: Form, data: Buffer, mask: int, out: Array) -> None:
 
 
 def _inflated(data: Buffer, nbytes: int) -> Buffer:
-    if deflate is None:
+    fast = _deflate()
+    if fast is None:
         try:
             return zlib.decompress(data, bufsize=nbytes)
         except zlib.error as error:
             raise ValueError(f"a chunk cannot be inflated ({error})") from error
     try:
-        return deflate.zlib_decompress(data, nbytes)
-    except deflate.DeflateError as error:
+        inflated: bytearray = fast.zlib_decompress(data, nbytes)
+    except fast.DeflateError as error:
         raise ValueError(f"a chunk cannot be inflated ({error})") from error
+    return inflated
+
+
+@functools.cache
+def _deflate() -> Any:
+    """The extra's module or None; imported at first use, as no import of ours loads an extra."""
+    try:
+        return importlib.import_module("deflate")
+    except ImportError:
+        return None
 
 
 def _unshuffle(planes: npt.NDArray[np.uint8], form: Form, out: Array) -> None:
