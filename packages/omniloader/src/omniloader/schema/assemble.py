@@ -95,7 +95,8 @@ def _fill(spec: TensorSpec, value: Array, mask: Array, pieces: Sequence[Piece]) 
             if piece.lengths is None:
                 _write_small(spec, value, piece)
             else:
-                _write_by_row(spec, value, piece, value[0].copy(), piece.lengths.tolist())
+                fill = filled_row(spec.dtype, spec.placeholder, value.shape[1:])
+                _write_by_row(spec, value, piece, fill, piece.lengths.tolist())
     else:
         fill = filled_row(spec.dtype, spec.placeholder, value.shape[1:])
         absent = np.ones(len(value), dtype=np.bool_)
