@@ -307,7 +307,7 @@ def test_the_epoch_reaches_sources_that_follow_it() -> None:
     assert batch["y"].tolist() == [2.0, 7.0, 2.0]
     assert batch["epoch"].tolist() == [2, 7, 2]
     assert batch["visit"].tolist() == [0, 3, 0]
-    with pytest.raises(PlanError, match="epoch must be at least 0, got -1"):
+    with pytest.raises(PlanError, match="epoch must be at least 0 and fit int64, got -1"):
         omni.set_epoch(-1)
 
 

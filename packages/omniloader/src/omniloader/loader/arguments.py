@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 
 from omniloader.errors import ConfigError, SchemaError
+from omniloader.masks import is_mask_name, masked_name
 from omniloader.schema.spec import INDEX_KEYS, METADATA_KEYS, DatasetSchema, UnifiedSchema
 from omniloader.transforms.base import Transform
 
 
 def covering(schema: UnifiedSchema, union: UnifiedSchema) -> UnifiedSchema:
     """A given union, once it is known to hold every value of the sources as they declare it."""
+    if not isinstance(schema, UnifiedSchema):
+        raise SchemaError(
+            f"OmniLoader: schema must be a UnifiedSchema, got {type(schema).__name__}; "
+            "make one with UnifiedSchema([schema, …]), or leave schema=None"
+        )
     features = DatasetSchema(schema.features, schema.targets)
     own = DatasetSchema(union.features, union.targets)
     merged = UnifiedSchema([features, own], ["the given schema", "the sources"])
@@ -39,8 +46,20 @@ def checked_metadata(metadata: Iterable[str], schema: UnifiedSchema) -> tuple[st
         raise SchemaError(f"metadata must be a list of names, got the text '{metadata}'")
     names = tuple(name for name in dict.fromkeys(metadata) if name not in METADATA_KEYS)
     for name in names:
+        if not isinstance(name, str):
+            raise SchemaError(f"metadata must be a list of names, got {name!r} among them")
+        if is_mask_name(name) and masked_name(name) in schema:
+            raise SchemaError(f"metadata '{name}' is the name of a mask; every batch carries it")
         if name in schema or name in INDEX_KEYS:
             raise SchemaError(
                 f"metadata '{name}' is the name of a value or of an index; rename one of them"
             )
     return names
+
+
+def whole(what: str, value: int) -> int:
+    """A whole number as a plain int."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ConfigError(f"OmniLoader: {what} must be a whole number, got {value!r}") from None

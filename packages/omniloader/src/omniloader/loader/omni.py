@@ -13,7 +13,7 @@ from omniloader._types import IntArray, MapDataset, Sample
 from omniloader.data.source import Source, make_sources
 from omniloader.errors import PlanError, SchemaError
 from omniloader.introspection import Report, describe, validate
-from omniloader.loader.arguments import bound, checked_metadata, covering
+from omniloader.loader.arguments import bound, checked_metadata, covering, whole
 from omniloader.loader.draws import IndexSpace, groups, unpack
 from omniloader.loader.faults import FaultLog
 from omniloader.loader.lengths import lengths_of
@@ -83,11 +83,11 @@ class OmniLoader(Dataset[Sample]):
         self.pad_features = pad_features
         self.transform = None if transform is None else bound(transform, self.schema)
         self.training = training
-        self.seed = seed
+        self.seed = whole("seed", seed)
         self.metadata = checked_metadata(metadata, self.schema)
         self.dataset_sizes = [len(source.dataset) for source in self.sources]
         self._space = IndexSpace(self.dataset_sizes)
-        self._errors = FaultLog(self.names, on_error, error_budget)
+        self._errors = FaultLog(self.names, on_error, whole("error_budget", error_budget))
         self._readers = [
             SourceReader(number, source, self.schema, pad_features, self.metadata, self._errors)
             for number, source in enumerate(self.sources)
@@ -236,8 +236,8 @@ class OmniLoader(Dataset[Sample]):
         Args:
             epoch: From 0.
         """
-        if epoch < 0:
-            raise PlanError(f"set_epoch: epoch must be at least 0, got {epoch}")
+        if not 0 <= whole("epoch", epoch) < 2**63:
+            raise PlanError(f"set_epoch: epoch must be at least 0 and fit int64, got {epoch}")
         self._epoch.fill_(epoch)
 
     def make_sampler(

@@ -13,13 +13,14 @@ from omniloader._types import Column, Gather, IntArray, Sample
 from omniloader.data.source import Source
 from omniloader.errors import OmniError, SampleError
 from omniloader.loader.faults import FaultLog
+from omniloader.loader.reuse import changed, copied, share_memory, witness
 from omniloader.masks import mask_name
 from omniloader.schema.assemble import SourceRows
 from omniloader.schema.spec import METADATA_KEYS, UnifiedSchema
 from omniloader.schema.unify import SampleUnifier
 
 # What a source may raise for one sample without the whole run being wrong.
-_FAULTS = (OmniError, LookupError, StopIteration, ValueError, OSError)
+_FAULTS = (OmniError, LookupError, StopIteration, ValueError, OSError, EOFError)
 
 
 class SourceReader:
@@ -52,7 +53,7 @@ class SourceReader:
         names = (*self._declared, *map(mask_name, self._declared), *self._metadata)
         self._names: tuple[str, ...] = tuple(dict.fromkeys(names))
         self._takes_keys = _takes_keys(source.dataset)
-        self._epoch: int | None = None
+        self._reuses_memory = False
 
     # -- one sample ------------------------------------------------------------------------
 
@@ -163,7 +164,24 @@ class SourceReader:
             else:
                 self._check_columns(columns, len(locals_))
                 return columns  # type: ignore[no-any-return]
-        return self._transposed([self._fetch(local) for local in locals_.tolist()])
+        return self._transposed(self._fetch_all(locals_.tolist()))
+
+    def _fetch_all(self, locals_: list[int]) -> list[Mapping[str, Any]]:
+        """Raw samples of a batch, none of them written over by a later one."""
+        watched = None if self._reuses_memory else witness(locals_)
+        samples: list[Mapping[str, Any]] = []
+        before: Mapping[str, Any] = {}
+        for i, local in enumerate(locals_):
+            sample = self._fetch(local)
+            samples.append(copied(sample, self._names) if self._reuses_memory else sample)
+            if i == watched:
+                before = copied(sample, self._names)
+        if watched is not None:
+            held = samples[watched]
+            if changed(held, before) or share_memory(held, samples[-1], self._names):
+                self._reuses_memory = True
+                return self._fetch_all(locals_)
+        return samples
 
     def _transposed(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
         columns = {name: [sample.get(name) for sample in samples] for name in self._names}
@@ -172,12 +190,18 @@ class SourceReader:
         }
 
     def _check_columns(self, columns: Mapping[str, Column], count: int) -> None:
+        if not isinstance(columns, Mapping):
+            raise SampleError(
+                f"source '{self._source.name}': read_batch must return a dict of columns, got "
+                f"{type(columns).__name__}; mend the dataset's read_batch"
+            )
         for name, column in columns.items():
-            found = len(column.index) if isinstance(column, Gather) else len(column)
+            found = _rows(column)
             if found != count:
                 raise SampleError(
                     f"source '{self._source.name}', '{name}': read_batch must return one row an "
-                    f"index, got {found} rows for {count} indices; mend the dataset's read_batch"
+                    f"index, got {_described(column, found)} for {count} indices; mend the "
+                    "dataset's read_batch"
                 )
 
     # -- the rest --------------------------------------------------------------------------
@@ -213,11 +237,10 @@ class SourceReader:
 
     def _advance(self, epoch: int) -> None:
         """Tell the dataset the epoch of what is read next, in the process that reads it."""
-        if epoch != self._epoch:
-            set_epoch = getattr(self._source.dataset, "set_epoch", None)
-            if callable(set_epoch):
-                set_epoch(epoch)
-            self._epoch = epoch
+        # Each time: another source or loader may share the dataset and read another epoch.
+        set_epoch = getattr(self._source.dataset, "set_epoch", None)
+        if callable(set_epoch):
+            set_epoch(epoch)
 
 
 def _takes_keys(dataset: object) -> bool:
@@ -229,6 +252,20 @@ def _takes_keys(dataset: object) -> bool:
         return "keys" in inspect.signature(read_batch).parameters
     except (TypeError, ValueError):
         return False  # a callable whose parameters Python cannot see, such as a compiled one
+
+
+def _rows(column: Any) -> int | None:
+    """Number of rows of a column; None where it is none."""
+    if isinstance(column, Gather):
+        return len(column.index)
+    if isinstance(column, torch.Tensor | np.ndarray):
+        return column.shape[0] if column.ndim else None
+    counts = hasattr(column, "__len__") and not isinstance(column, str | bytes | Mapping)
+    return len(column) if counts else None
+
+
+def _described(column: Any, found: int | None) -> str:
+    return f"one {type(column).__name__}" if found is None else f"{found} rows"
 
 
 def _as_list(column: Column) -> Sequence[Any]:
