@@ -27,6 +27,8 @@ class OmniDataLoader(DataLoader[Any]):
     # No __init__ of its own: Lightning and Accelerate make a loader again from its arguments.
     _planned: OmniBatchSampler | None = None
     _counted: tuple[int, int] = (0, 0)
+    # Accelerate leaves such a loader as it is: sharing out a second time would lose samples.
+    _is_accelerate_prepared = True
 
     @property
     def _index_sampler(self) -> Any:
