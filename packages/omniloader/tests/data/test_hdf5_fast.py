@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from omniloader.data import _hdf5_chunks, _hdf5_fast, hdf5
+from omniloader.data._hdf5_chunks import read_dataset
+from omniloader.data._hdf5_form import Form
 from omniloader.data.datasets import HDF5Dataset
 from omniloader.errors import SampleError, SourceError
 
@@ -432,3 +434,52 @@ def test_any_layout_reads_the_same(
                 assert fast._fast is not None
                 assert fast._fast._index is not None
         expected.close()
+
+
+def test_chunks_far_apart_and_files_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "grown.h5"
+    with h5py.File(path, "w") as file:
+        node = file.create_dataset(
+            "train/a/x", shape=(100, 10), maxshape=(None, 10), chunks=(100, 10), dtype="f8"
+        )
+        node[:] = np.arange(1000.0).reshape(100, 10)
+        file["train/b/x"] = np.arange(20_000.0)
+        node.resize((150, 10))
+        node[100:] = 1.0
+        file["train/z/x"] = np.arange(2000.0)
+    data, expected = HDF5Dataset(path, "train"), plain(path)
+    for _ in range(2):
+        assert_same(data.read_batch([0, 0], ["x"]), expected.read_batch([0, 0], ["x"]))
+    assert_same(data.read_batch([2, 1], ["x"]), expected.read_batch([2, 1], ["x"]))
+    form = Form("<f8", (), True)
+    chunks, out = np.array([[0, 10**9, 0]]), np.empty(10**6)
+    fd = os.open(path, os.O_RDONLY)
+    with pytest.raises(ValueError, match="the file ends before byte 1000000000"):
+        read_dataset(fd, form, 10**6, chunks, out)
+    os.close(fd)
+
+
+def test_a_chunk_of_another_size_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "raw").write_bytes(zlib.compress(b"\0" * 8))
+    size = (tmp_path / "raw").stat().st_size
+    form = Form("<f8", (), True, (3,), deflate=True)
+    fd = os.open(tmp_path / "raw", os.O_RDONLY)
+    with pytest.raises(ValueError, match="a chunk must have 24 bytes, got 8"):
+        read_dataset(fd, form, 3, np.array([[0, size, 0]]), np.empty(3))
+    os.close(fd)
+
+
+def test_types_that_numpy_lacks_are_left_to_hdf5(tmp_path: Path) -> None:
+    path = tmp_path / "time.h5"
+    with h5py.File(path, "w") as file:
+        group = file.create_group("train/a").id
+        for name, size in ((b"long", 900), (b"short", 2)):
+            space = h5py.h5s.create_simple((size,))
+            h5py.h5d.create(group, name, h5py.h5t.UNIX_D32LE, space)
+    for name in ("long", "short"):
+        messages = []
+        for data in (HDF5Dataset(path, "train"), plain(path)):
+            with pytest.raises((SampleError, SourceError), match=f"'train/a': '{name}'") as caught:
+                data.read_batch([0], [name])
+            messages.append(str(caught.value))
+        assert messages[0] == messages[1]
