@@ -132,3 +132,10 @@ def test_seed_worker_outside_a_worker_seeds_from_torch() -> None:
     first = random.random(), float(np.random.rand())
     seed_worker(1)
     assert (random.random(), float(np.random.rand())) == first
+
+
+@pytest.mark.parametrize("part", [1.5, None, 1.0])
+def test_a_seed_is_a_whole_number(part: object) -> None:
+    with pytest.raises(TypeError, match=f"a seed must be a whole number, got {part!r}"):
+        derive_seed(part)  # type: ignore[arg-type]
+    assert derive_seed(np.int32(-3)) == derive_seed(-3)

@@ -8,6 +8,7 @@ stream and ``(0, 1)`` never equals ``(1, 0)``, which ``seed + epoch`` gets wrong
 from __future__ import annotations
 
 import hashlib
+import operator
 import random
 
 import numpy as np
@@ -32,15 +33,26 @@ def derive_seed(seed: int, *parts: int | str) -> int:
 
     Returns:
         An int in ``[0, 2**63)``, the same on every machine and in every process.
+
+    Raises:
+        TypeError: If a part is neither a whole number nor text.
     """
     digest = hashlib.blake2b(digest_size=8, person=b"omniloader")
     for part in (seed, *parts):
-        # int() first: a NumPy integer prints as itself, a subclass such as bool may not.
-        text = f"s{part}" if isinstance(part, str) else f"i{int(part)}"
+        # A plain int first: a NumPy integer prints as itself, a subclass such as bool may not.
+        text = f"s{part}" if isinstance(part, str) else f"i{_whole(part)}"
         raw = text.encode()
         digest.update(len(raw).to_bytes(4, "little"))
         digest.update(raw)
     return int.from_bytes(digest.digest(), "little") >> 1
+
+
+def _whole(part: int) -> int:
+    """A plain int; int() would make seeds 1 and 1.5 the same."""
+    try:
+        return operator.index(part)
+    except TypeError:
+        raise TypeError(f"a seed must be a whole number, got {part!r}") from None
 
 
 def derive_keys(seed: int, *columns: npt.NDArray[np.int64] | int) -> npt.NDArray[np.uint64]:
