@@ -124,6 +124,4 @@ def ragged_npy(folder: Path, samples: int = 2000, width: int = 64) -> DatasetSch
         own.mkdir(parents=True)
         np.save(own / "x.npy", rng.normal(size=(steps, width)).astype(np.float32))
         np.save(own / "y.npy", np.float32(number))
-    return DatasetSchema(
-        [TensorSpec("x", feature_dim=width, time_dim=300)], [TensorSpec("y")]
-    )
+    return DatasetSchema([TensorSpec("x", feature_dim=width, time_dim=300)], [TensorSpec("y")])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import functools
 import itertools
 import os
 import sys
