@@ -227,3 +227,13 @@ def test_options_of_loss_weights_are_checked(options: dict[str, Any], text: str)
 def test_impossible_labels_are_refused(samples: Any, text: str) -> None:
     with pytest.raises(StatsError, match=text):
         positive_weights_for_loss(samples, "y")
+
+
+@pytest.mark.parametrize("num_classes", [1.5, "3", True])
+def test_num_classes_is_a_whole_number(num_classes: object) -> None:
+    samples = [{"y": torch.tensor(0), "y_mask": torch.tensor(True)}]
+    with pytest.raises(
+        StatsError, match=f"num_classes must be a whole number, got {num_classes!r}"
+    ):
+        class_histogram(samples, "y", num_classes)  # type: ignore[arg-type]
+    assert class_histogram(samples, "y", np.int64(2)).tolist() == [1, 0]  # type: ignore[arg-type]

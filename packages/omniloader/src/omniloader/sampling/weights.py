@@ -255,8 +255,11 @@ def _counts(
     workers: Workers,
     progress: bool,
 ) -> IntArray:
-    if num_classes is not None and num_classes < 1:
-        raise StatsError(f"num_classes must be at least 1, got {num_classes}")
+    if num_classes is not None:
+        if isinstance(num_classes, bool) or not isinstance(num_classes, int | np.integer):
+            raise StatsError(f"num_classes must be a whole number, got {num_classes!r}")
+        if num_classes < 1:
+            raise StatsError(f"num_classes must be at least 1, got {num_classes}")
     found = run_pass(
         samples,
         [target_key],
