@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from omniloader.cli import bench, inspect, plan, preview, shipped, statistics
+from omniloader.cli import bench, inspect, plan, preview, report, shipped, statistics
 
 app = typer.Typer(
     name="omniloader",
@@ -23,6 +23,7 @@ app.command("preview")(preview.preview_command)
 app.command("bench")(bench.bench_command)
 app.command("compute-stats")(statistics.compute_stats_command)
 app.command("class-weights-for-loss")(statistics.class_weights_command)
+app.command("report")(report.report_command)
 app.command("template")(shipped.template_command)
 app.command("schema")(shipped.schema_command)
 

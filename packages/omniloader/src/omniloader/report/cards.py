@@ -1,0 +1,103 @@
+"""A few samples of a source, drawn: curves, bars, thumbnails, or the number itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from omniloader._types import Sample
+from omniloader.masks import mask_name
+from omniloader.report.canvas import Svg, bare, colour, figure, png
+from omniloader.schema.spec import TensorSpec
+
+# More lines than this are a thicket, more frames a film strip.
+_MOST_LINES, _MOST_FRAMES, _MOST_BARS = 6, 8, 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """One value of one sample, as the page shows it: exactly one of the forms is set.
+
+    Args:
+        key: Name of the value.
+        svg: A figure.
+        images: Frames as data URIs.
+        text: A number, or why there is no picture.
+    """
+
+    key: str
+    svg: Svg | None = None
+    images: tuple[str, ...] = ()
+    text: str | None = None
+
+
+def draw_sample(specs: list[TensorSpec], sample: Sample) -> list[Drawing]:
+    """Draw the values of a sample that are real at all.
+
+    Args:
+        specs: What its source declares.
+        sample: The unified sample.
+    """
+    drawings = []
+    for spec in specs:
+        mask = sample[mask_name(spec.name)]
+        if bool(mask.any()):
+            drawings.append(_draw(spec, sample[spec.name], mask))
+    return drawings
+
+
+def _draw(spec: TensorSpec, value: Tensor, mask: Tensor) -> Drawing:
+    if spec.is_sequence:
+        steps = int(mask.nonzero().max()) + 1
+        value, mask = value[:steps], mask[:steps]
+    trailing = spec.trailing_shape
+    if len(trailing) == 3 and trailing[0] in (1, 3):
+        return Drawing(key=spec.name, images=_frames(spec, value, mask))
+    if value.dtype.is_complex or len(trailing) > 1:
+        return Drawing(key=spec.name, text=f"shape {tuple(value.shape)}")
+    flat = value.double().numpy()
+    if spec.is_sequence:
+        return Drawing(key=spec.name, svg=_curves(spec.name, flat, mask.numpy()))
+    if trailing:
+        return Drawing(key=spec.name, svg=_bars(spec.name, flat))
+    return Drawing(key=spec.name, text=f"{flat.item():g}")
+
+
+def _curves(key: str, value: np.ndarray, mask: np.ndarray) -> Svg:
+    lines = value.reshape(len(value), -1)[:, :_MOST_LINES].copy()
+    lines[~mask] = np.nan  # a masked step is a gap
+
+    def draw(made: Figure) -> None:
+        axes = made.add_subplot()
+        marker = "o" if len(lines) == 1 else None
+        for number, line in enumerate(lines.T):
+            axes.plot(line, color=colour(number), linewidth=1.0, marker=marker, markersize=3)
+        axes.margins(x=0.01)
+        bare(axes)
+
+    return figure(3.4, 1.25, draw, f"{key} over its steps")
+
+
+def _bars(key: str, value: np.ndarray) -> Svg:
+    shown = value[:_MOST_BARS]
+
+    def draw(made: Figure) -> None:
+        axes = made.add_subplot()
+        axes.bar(range(len(shown)), np.nan_to_num(shown), color=colour(0))
+        bare(axes)
+
+    return figure(3.4, 1.25, draw, f"{key}, element by element")
+
+
+def _frames(spec: TensorSpec, value: Tensor, mask: Tensor) -> tuple[str, ...]:
+    frames = value if spec.is_sequence else value[None]
+    real = mask.nonzero()[:, 0].numpy() if spec.is_sequence else np.array([0])
+    picked = real[np.unique(np.linspace(0, len(real) - 1, _MOST_FRAMES).round().astype(int))]
+    pixels = frames[picked].double().numpy()
+    low, high = pixels.min(), pixels.max()
+    if low < 0.0 or high > 1.0:
+        pixels = (pixels - low) / (high - low if high > low else 1.0)
+    return tuple(png(frame.transpose(1, 2, 0).squeeze()) for frame in pixels)
