@@ -464,7 +464,29 @@ class TestMisuse:
     def test_missing_data(self, run, tmp_path):
         status, _, err = run("validate", write_config(tmp_path))
         assert status == 2
-        assert "speech.h5" in err
+        assert err.startswith("error: datasets[0]: ")
+        assert "speech.h5' does not exist" in err
+
+    def test_evaluation_data_that_does_not_open(self, run, folder):
+        wrong = {**SPEECH, "eval": {"subset": "nosuch"}}
+        status, out, err = run("validate", write_config(folder, datasets=[wrong, SENSORS]))
+        assert (status, out) == (2, "")
+        assert "has no group 'nosuch'" in err
+
+    def test_findings_stand_above_an_error_of_the_config(self, run, folder):
+        options = {"strategy": "fixed", "strategy_kwargs": {"weights": [1]}, "metadata": ["nosuch"]}
+        status, out, err = run("validate", write_config(folder, **options))
+        assert status == 2
+        assert "'nosuch': is asked for as metadata" in out
+        assert "weights must hold one entry" in err
+
+    def test_a_bad_sample_in_a_worker_has_no_traceback(self, run, folder):
+        wide = {"features": [{"name": "audio", "feature_dim": 99, "time_dim": 4}]}
+        path = write_config(folder, datasets=[{**SPEECH, "schema": wide}])
+        status, _, err = run("preview", path, "--workers", "1")
+        assert status == 1
+        assert err.startswith("error: source 'speech', sample ")
+        assert err.count("\n") == 1
 
     def test_clashing_schemas(self, run, folder):
         other = {**SENSORS, "schema": {"features": [{"name": "audio", "feature_dim": 2}]}}

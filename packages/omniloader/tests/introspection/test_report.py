@@ -254,6 +254,15 @@ class TestValidate:
         ]
         assert report.ok
 
+    def test_metadata_that_no_source_has(self):
+        rows = [{"y": 1.0}, {"y": 1.0, "speaker": "a"}]
+        report = validate(loader_of(rows, Y, metadata=("speaker", "speeker")))
+        assert texts(report) == [
+            "warning: source 'dataset_0', 'speeker': is asked for as metadata, but none of the 2 "
+            "samples read has it; correct the name, or leave it out"
+        ]
+        assert describe(loader_of(rows, Y, metadata=("speeker",))).findings == ()
+
     def test_samples_that_cannot_be_read(self):
         rows = [{"y": 1.0}, OSError("truncated"), StopIteration(), 3]
         report = validate(loader_of(rows, Y))

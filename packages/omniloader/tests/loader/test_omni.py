@@ -373,3 +373,10 @@ def test_describe_validate_repr_and_close() -> None:
     assert closed == [1]
     assert omni.datasets == datasets
     assert omni.schemas == schemas
+
+
+def test_one_schema_in_place_of_a_list_is_refused() -> None:
+    with pytest.raises(
+        SchemaError, match="got one DatasetSchema; write \\[dataset\\], \\[schema\\]"
+    ):
+        OmniLoader(Scripted({"y": 1.0}), SCALAR)  # type: ignore[arg-type]

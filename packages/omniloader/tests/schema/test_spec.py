@@ -78,6 +78,8 @@ def test_a_schema_refuses_doubled_names_and_strangers() -> None:
         DatasetSchema(features=[TensorSpec("x")], targets=[TensorSpec("x")])
     with pytest.raises(SchemaError, match="every entry must be a TensorSpec, got 'x'"):
         DatasetSchema(features=["x"])  # type: ignore[list-item]
+    with pytest.raises(SchemaError, match="targets must be a list of TensorSpec, got one alone"):
+        DatasetSchema(targets=TensorSpec("x"))  # type: ignore[arg-type]
 
 
 def test_union_keeps_the_order_of_first_appearance() -> None:

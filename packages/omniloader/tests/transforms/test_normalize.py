@@ -347,6 +347,11 @@ def test_another_metadata_key_may_name_the_source() -> None:
             "hold the key 'q' for some so",
         ),
         ({"stats": {}}, StatsError, "PerDatasetNormalize: stats must be a mapping"),
+        (
+            {"stats": {"x": {"mean": 0.0, "std": 1.0}}},
+            StatsError,
+            "got figures for 'x' itself, as of compute_stats; make them by source",
+        ),
     ],
 )
 def test_unusable_stats_of_sources_are_refused(options: Any, error: Any, message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, ParamSpec
@@ -44,15 +45,23 @@ def command(function: Callable[P, int]) -> Callable[P, None]:
             complain("interrupted")
             status = INTERRUPTED
         except SampleError as error:
-            complain(str(error))
+            complain(_told(error))
             status = FINDINGS
         except OmniError as error:
-            complain(str(error))
+            complain(_told(error))
             status = MISUSE
         if status:
             raise typer.Exit(status)
 
     return wrapped
+
+
+def _told(error: OmniError) -> str:
+    """An error's own text: PyTorch wraps that of a worker in the worker's traceback."""
+    text = str(error)
+    if not text.startswith("Caught "):
+        return text
+    return re.split(r"^omniloader\.errors\.\w+: ", text, flags=re.MULTILINE)[-1].strip()
 
 
 def load(path: Path) -> OmniConfig:

@@ -23,6 +23,7 @@ from omniloader.cli.common import (
 from omniloader.cli.console import inform, show, show_json, table, track
 from omniloader.cli.engine import Address, Engine, reading_with
 from omniloader.cli.output import replacing
+from omniloader.errors import OmniError
 from omniloader.introspection import Report, describe, validate
 
 AllSamples = Annotated[bool, typer.Option("--all", help="Read every sample.")]
@@ -65,8 +66,15 @@ def validate_command(
     limit = None if all_samples else samples
     with reading_with(engine, address, workers) as readers:
         report = validate(loader, limit, num_workers=readers, track=track)
+    try:
+        settings.build_dataloader(loader.datasets, loader.schemas, training=not evaluation)
+        if any(entry.get("eval") for entry in settings.datasets):
+            plain_loader(settings, training=evaluation).close()  # the other side opens, too
+    except OmniError:
+        if report.findings:  # "no findings" above an error would be no help
+            _print(report, as_json)
+        raise
     _print(report, as_json)
-    settings.build_dataloader(loader.datasets, loader.schemas, training=not evaluation)
     failed = report.findings if strict else report.errors
     return FINDINGS if failed else 0
 

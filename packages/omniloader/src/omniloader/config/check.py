@@ -127,7 +127,8 @@ class _Check:
             self._problems.add(path, f"must be text, got {shown(name)}{hint}")
             return False
         if name not in family.registry:
-            self._problems.add(path, unknown_name(family.label, name, family.registry))
+            own = "; your own is made known with register_adapter" if family is ADAPTER else ""
+            self._problems.add(path, unknown_name(family.label, name, family.registry) + own)
             return False
         return True
 
@@ -181,6 +182,14 @@ class _Check:
                 ("bucketing",),
                 "needs 'pad_features: false' (and 'collate: dynamic'): padded sequences all have "
                 "one length",
+            )
+        base = config.collate_kwargs.get("base", "unified")
+        stacks = config.collate == "unified" or (config.collate == "mixup" and base == "unified")
+        if stacks and not config.pad_features and config.batch_size > 1:
+            add(
+                ("pad_features",),
+                "false keeps native lengths, which 'unified' cannot stack; set 'collate: dynamic' "
+                "(with mixup: 'base: dynamic'), or leave pad_features true",
             )
         if config.bucketing is not None and config.composition != "mixed":
             add(

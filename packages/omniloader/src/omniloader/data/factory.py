@@ -28,7 +28,7 @@ from omniloader.data.declare import ROLES, is_user_key, schema_from_dict
 from omniloader.data.hdf5 import HDF5Dataset
 from omniloader.data.npy import NpyFolderDataset
 from omniloader.data.source import Source, make_sources
-from omniloader.errors import ConfigError
+from omniloader.errors import ConfigError, SourceError
 from omniloader.schema.spec import DatasetSchema
 
 __all__ = [
@@ -133,8 +133,8 @@ def build_dataset(
         options["name"] = entry["name"]
     try:
         return adapter(**options)
-    except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from error
+    except (ConfigError, SourceError) as error:
+        raise type(error)(f"{where}: {error}") from error
 
 
 def build_sources(

@@ -69,6 +69,11 @@ def make_sources(
     Raises:
         SchemaError: If the lists differ in length, or a name stands twice.
     """
+    if isinstance(schemas, DatasetSchema):
+        raise SchemaError(
+            "sources: datasets and schemas must be lists of one length, got one DatasetSchema; "
+            "write [dataset], [schema]"
+        )
     given: Sequence[str | None] = [None] * len(datasets) if names is None else names
     if isinstance(given, str) or not len(datasets) == len(schemas) == len(given):
         counts = f"{len(datasets)} datasets and {len(schemas)} schemas"

@@ -9,7 +9,7 @@ import numpy as np
 from omniloader._types import IntArray
 from omniloader.errors import ConfigError, SampleError
 from omniloader.introspection.facts import build_report
-from omniloader.introspection.findings import data_findings, structure_findings
+from omniloader.introspection.findings import data_findings, metadata_findings, structure_findings
 from omniloader.introspection.passes import tally_source
 from omniloader.introspection.report import Finding, Report
 from omniloader.introspection.subject import Mix, Track, labels_of, no_progress
@@ -111,6 +111,8 @@ def _report(
             found += structure_findings(label, dataset, tally, indices.tolist())
         tallies.append(tally)
         reads.append(len(indices))
+    if structure:
+        found += metadata_findings(labels, loader.metadata, tallies, sum(reads))
     return build_report(loader, labels, tallies, reads, _errors_first(found))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from omniloader._types import MapDataset
 from omniloader.introspection.report import Finding
@@ -59,6 +59,27 @@ def _key_findings(label: str, key: str, counts: KeyTally) -> Iterator[Finding]:
     if counts.present > len(counts.misfits) and counts.valid == 0:
         text = f"no real value in the {counts.samples} samples read: its masks are all False"
         yield Finding(level="warning", source=label, key=key, text=text)
+
+
+def metadata_findings(
+    labels: Sequence[str], metadata: Iterable[str], tallies: Sequence[SourceTally], samples: int
+) -> Iterator[Finding]:
+    """Metadata that is asked for and that no source has: its list would be all None.
+
+    Args:
+        labels: Labels of all sources.
+        metadata: Names the loader carries.
+        tallies: Counts of all sources.
+        samples: How many samples were read.
+    """
+    carried = set[str]().union(*(tally.carried for tally in tallies))
+    for name in metadata:
+        if samples and name not in carried:
+            text = (
+                f"is asked for as metadata, but none of the {samples} samples read has it; "
+                "correct the name, or leave it out"
+            )
+            yield Finding(level="warning", source=", ".join(labels), key=name, text=text)
 
 
 def structure_findings(

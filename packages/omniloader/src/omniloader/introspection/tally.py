@@ -170,6 +170,8 @@ class SourceTally:
         }
         self.unreadable: list[tuple[int, str]] = []
         self.undeclared: Counter[str] = Counter()
+        self.carried: set[str] = set()
+        self._metadata = frozenset(metadata)
         self._known = {*schema.keys, *map(mask_name, schema.keys), *METADATA_KEYS, *metadata}
 
     def add(self, index: int, dataset: MapDataset) -> None:
@@ -183,6 +185,7 @@ class SourceTally:
             self.unreadable.append((index, f"must be a dict, got {type(sample).__name__}"))
             return
         self.undeclared.update(str(key) for key in sample if key not in self._known)
+        self.carried.update(self._metadata.intersection(sample))
         for tally in self.keys.values():
             tally.add(index, sample)
 
@@ -192,3 +195,4 @@ class SourceTally:
             tally.merge(other.keys[name])
         self.unreadable += other.unreadable
         self.undeclared.update(other.undeclared)
+        self.carried |= other.carried

@@ -26,6 +26,11 @@ class DatasetSchema:
 
     def __post_init__(self) -> None:
         """Freeze the lists and refuse doubled names."""
+        for role in ("features", "targets"):
+            if isinstance(getattr(self, role), TensorSpec):
+                raise SchemaError(
+                    f"schema: {role} must be a list of TensorSpec, got one alone; put it in a list"
+                )
         object.__setattr__(self, "features", tuple(self.features))
         object.__setattr__(self, "targets", tuple(self.targets))
         seen: set[str] = set()

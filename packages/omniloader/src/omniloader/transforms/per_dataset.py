@@ -116,6 +116,12 @@ class PerDatasetNormalize(BatchTransform):
                     f"PerDatasetNormalize: stats of source '{source}' must map keys to figures, "
                     f"got {type(own).__name__}; pass what compute_dataset_stats returns"
                 )
+            if any(figure in own for figure in ("mean", "std")):
+                raise StatsError(
+                    f"PerDatasetNormalize: stats must map sources to keys to figures, got figures "
+                    f"for '{source}' itself, as of compute_stats; make them by source with "
+                    "compute_dataset_stats (omniloader compute-stats --per-dataset)"
+                )
         return {
             str(source): {key: self._figure(f"{source}/{key}", entry) for key, entry in own.items()}
             for source, own in sources.items()
