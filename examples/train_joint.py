@@ -238,6 +238,16 @@ def main() -> None:
     path = options.out / "joint_training.json"
     path.write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
     console.print(f"{time.perf_counter() - start:.0f} s. The scores of every seed: {path}")
+    console.print(f"The mix as a page to look at: {report_of(config, options.out)}")
+
+
+def report_of(config: OmniConfig, folder: Path) -> str:
+    """Write the HTML report of the mix, where the extra that draws it is installed."""
+    try:
+        from omniloader.report import write_report
+    except ImportError as error:
+        return f"not written, {error}"
+    return str(write_report(config, folder / "report.html"))
 
 
 if __name__ == "__main__":
