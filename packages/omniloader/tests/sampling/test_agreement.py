@@ -55,6 +55,38 @@ def test_ranks_that_agree_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     require_agreement(sampler(0))
 
 
+@pytest.mark.parametrize(("backend", "compared"), [("nccl", "beside"), ("gloo", "world")])
+def test_ranks_are_compared_in_memory_of_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, backend: str, compared: str
+) -> None:
+    """NCCL would need a GPU of each rank, which a script may not have chosen yet."""
+    from omniloader.sampling.agreement import _cpu_group
+
+    _cpu_group.cache_clear()
+    monkeypatch.setattr(dist, "get_backend", lambda _group: backend)
+    monkeypatch.setattr(dist, "new_group", lambda backend: "beside")
+    assert _cpu_group("world") == compared
+    _cpu_group.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("facts", "asks"),
+    [({}, True), ({"num_replicas": 2, "rank": 0}, False), ({"training": False}, False)],
+    ids=["from the group", "given", "evaluation"],
+)
+def test_a_rank_from_the_group_asks_the_others_before_it_iterates(
+    monkeypatch: pytest.MonkeyPatch, facts: dict[str, int], asks: bool
+) -> None:
+    monkeypatch.setattr(dist, "get_rank", lambda: 0)
+    gathered(monkeypatch, [sampler(0), sampler(1, seed=3)])
+    own = OmniSampler(ProportionalStrategy([5, 6]), **facts)  # type: ignore[arg-type]
+    if asks:
+        with pytest.raises(StateError, match="ranks do not follow one order: seed"):
+            next(iter(own))
+    else:
+        assert len(list(own)) in (6, 11)
+
+
 def _process(rank: int, folder: str) -> None:
     dist.init_process_group(
         "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
