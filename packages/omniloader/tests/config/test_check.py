@@ -77,8 +77,8 @@ WRONG = [
     ({"datasets": [{}]}, "datasets[0]: 'adapter' is required; known: hdf5, npy"),
     (
         {"datasets": [{**ENTRY, "adapter": "hdf"}]},
-        "datasets[0].adapter: unknown adapter 'hdf', did you mean 'hdf5'?; known: hdf5, npy, columnar; "
-        "your own is made known with register_adapter",
+        "datasets[0].adapter: unknown adapter 'hdf', did you mean 'hdf5'?; known: hdf5, npy, "
+        "columnar; your own is made known with register_adapter",
     ),
     (
         {"datasets": [{**ENTRY, "mmapp": True}]},
