@@ -88,8 +88,7 @@ class RayEngine:
         # In a list, so that a task gets the reference and not a copy of its own.
         numbers = iter(range(len(parts)))
         running = deque(
-            (number, task.remote([held], number))
-            for number in islice(numbers, _AHEAD * self.slots)
+            (number, task.remote([held], number)) for number in islice(numbers, _AHEAD * self.slots)
         )
         while running:
             number, reference = running.popleft()
