@@ -12,6 +12,7 @@ import torch
 import yaml
 from corpora import SENSORS, SPEECH, write_config, write_corpora
 
+import omniloader
 from omniloader import DatasetSchema, DictTensorDataset, OmniConfig, OmniLoader, TensorSpec
 from omniloader.cli import bench, console, main, output, plan, statistics
 from omniloader.cli.bench import Speed, recommend
@@ -501,6 +502,10 @@ class TestMisuse:
         status, out, err = run(*argv)
         assert (status, out) == (2, "")
         assert "Usage:" in err
+
+    def test_version(self, run):
+        status, out, _ = run("--version")
+        assert (status, out) == (0, f"omniloader {omniloader.__version__}\n")
 
     def test_help(self, run):
         status, out, _ = run("--help")

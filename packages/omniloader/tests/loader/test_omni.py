@@ -198,6 +198,15 @@ def test_own_errors_of_a_source_keep_their_class_and_gain_a_note() -> None:
     assert other.value.__notes__ == ["while reading source 'a', sample 1 (key '1')"]
 
 
+def test_errors_of_decoders_can_be_masked() -> None:
+    samples = [RuntimeError("bad frame"), ZeroDivisionError("no frames"), {"y": 1.0}]
+    omni = OmniLoader([Scripted(*samples)], [SCALAR], names=["a"], on_error="mask")
+    with pytest.warns(RuntimeWarning, match=r"sample 0 .* raised RuntimeError: bad frame"):
+        batch = unified_collate(omni.__getitems__([0, 1, 2]))
+    assert batch["y_mask"].tolist() == [False, False, True]
+    assert omni.error_counts == {"a": 2}
+
+
 def test_what_is_not_a_sample_is_refused() -> None:
     omni = OmniLoader([Scripted(torch.zeros(2))], [SCALAR], names=["a"])
     with pytest.raises(

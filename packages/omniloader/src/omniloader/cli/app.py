@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from omniloader._version import __version__
 from omniloader.cli import bench, inspect, plan, preview, report, shipped, statistics
 
 app = typer.Typer(
@@ -26,6 +29,24 @@ app.command("class-weights-for-loss")(statistics.class_weights_command)
 app.command("report")(report.report_command)
 app.command("template")(shipped.template_command)
 app.command("schema")(shipped.schema_command)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"omniloader {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Options of the program itself; the application's help stands above."""
 
 
 def run_command(argv: list[str]) -> int:

@@ -20,7 +20,13 @@ from omniloader.schema.spec import METADATA_KEYS, UnifiedSchema
 from omniloader.schema.unify import SampleUnifier
 
 # What a source may raise for one sample without the whole run being wrong.
-_FAULTS = (OmniError, LookupError, StopIteration, ValueError, OSError, EOFError)
+# RuntimeError is what most decoders raise.
+_FAULTS = (
+    *(OmniError, LookupError, StopIteration, ValueError),
+    *(OSError, EOFError, RuntimeError, ArithmeticError),
+)
+# What keeps its class, with a note of where, when bad samples are not masked.
+_KEPT = (OmniError, OSError, RuntimeError, ArithmeticError)
 
 
 class SourceReader:
@@ -90,7 +96,7 @@ class SourceReader:
             f"{self._where(local)}: must be readable, the dataset raised "
             f"{type(error).__name__}: {error}"
         )
-        keeps_its_class = isinstance(error, OmniError | OSError) and not self._faults.masks
+        keeps_its_class = isinstance(error, _KEPT) and not self._faults.masks
         if keeps_its_class and not isinstance(error, SampleError):
             error.add_note(f"while reading {self._where(local)}")
             raise error
