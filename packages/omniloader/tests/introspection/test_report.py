@@ -10,6 +10,7 @@ from omniloader import DatasetSchema, DictTensorDataset, OmniLoader, TensorSpec
 from omniloader.errors import ConfigError, SampleError
 from omniloader.introspection import describe, forecast, validate
 from omniloader.introspection.describe import spread
+from omniloader.introspection.render import render
 from omniloader.introspection.subject import labels_of
 from omniloader.introspection.tally import KeyTally
 
@@ -62,6 +63,19 @@ def texts(report):
 X = TensorSpec("x", feature_dim=2, time_dim=4)
 Y = TensorSpec("y")
 LABEL = TensorSpec("label", dtype=torch.int64, placeholder=-1)
+
+
+def test_a_narrow_window_folds_the_spec_and_no_number() -> None:
+    rows = [{"x": torch.full((length, 2), -9.8765)} for length in (11, 51, 80)]
+    clean = validate(loader_of(rows, TensorSpec("x", feature_dim=2, time_dim=80)))
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(render(clean))
+    text = capture.get()
+    assert " 11/51/80 " in text
+    assert " -9.5 … -9.5" in text
+    assert "misfits" not in text
+    assert "NaN" not in text
 
 
 class TestDescribe:

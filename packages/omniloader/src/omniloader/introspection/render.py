@@ -72,24 +72,28 @@ def _coverage(report: _Tabular) -> Table:
     return table
 
 
+_FACTS = (
+    *("source", "key", "spec", "present"),
+    *("length\nmin/med/max", "range", "NaN/±inf", "misfits"),
+)
+
+
 def _facts(report: _Tabular) -> Table:
     title = "What was read: " + ", ".join(
         f"{source.read} of {source.size:,} from '{source.name}'" for source in report.sources
     )
-    table = _table(
-        title,
-        "source",
-        "key",
-        "spec",
-        "present",
-        "length min/med/max",
-        "range",
-        "NaN/±inf",
-        "misfits",
-    )
-    for source in report.sources:
-        for key, facts in source.keys.items():
-            table.add_row(source.name, key, *_fact_cells(facts, source.read))
+    rows = [
+        [source.name, key, *_fact_cells(facts, source.read)]
+        for source in report.sources
+        for key, facts in source.keys.items()
+    ]
+    # A column without an entry takes the room that the others need in a narrow window.
+    shown = [i for i in range(len(_FACTS)) if i < 4 or any(row[i] for row in rows)]
+    table = _table(title, *(_FACTS[i] for i in shown))
+    for column in table.columns[3:]:
+        column.no_wrap = True  # the spec folds, a number never does
+    for row in rows:
+        table.add_row(*(row[i] for i in shown))
     return table
 
 
