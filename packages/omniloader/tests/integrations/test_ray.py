@@ -131,6 +131,8 @@ def test_the_cluster_has_three_nodes_and_the_engine_joins_it(engine: RayEngine) 
     assert engine.slots == 3
     engine.close()
     assert ray.is_initialized()  # not started by the engine, so not stopped by it
+    with pytest.raises(EngineError, match=r"already connected to .*, got the address 'other:1'"):
+        RayEngine("other:1")
 
 
 def test_statistics_are_those_of_the_local_passes(engine: RayEngine) -> None:
@@ -269,6 +271,17 @@ def test_no_cluster_at_the_address_is_said_at_once(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(EngineError, match=r"no Ray cluster can be reached at '127\.0\.0\.1:1'"):
         RayEngine("127.0.0.1:1")
+
+
+def test_a_cluster_of_its_own_is_stopped_with_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    running = [False]
+    monkeypatch.setattr(ray, "is_initialized", lambda: running[0])
+    monkeypatch.setattr(ray, "init", lambda **options: calls.append(options["address"]))
+    monkeypatch.setattr(ray, "shutdown", lambda: calls.append("shutdown"))
+    with RayEngine():
+        running[0] = True
+    assert calls == [None, "shutdown"]
 
 
 def test_retries_must_be_a_number() -> None:

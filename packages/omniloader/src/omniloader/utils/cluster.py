@@ -41,7 +41,7 @@ class RayEngine:
 
     Raises:
         ImportError: If Ray is not installed.
-        EngineError: If there is no cluster at the address.
+        EngineError: If there is no cluster at the address, or this process is connected to another.
     """
 
     def __init__(self, address: str | None = None, *, max_retries: int = 3) -> None:
@@ -54,6 +54,15 @@ class RayEngine:
         self._owned = not self._ray.is_initialized()
         if self._owned:
             self._connect(address)
+        elif address not in (None, "auto", self._joined()):
+            raise EngineError(
+                f"RayEngine: this process is already connected to {self._joined()}, got the address "
+                f"{address!r}; give no address, or call ray.shutdown() first"
+            )
+
+    def _joined(self) -> str:
+        """Address of the cluster that this process is connected to."""
+        return str(self._ray.get_runtime_context().gcs_address)
 
     def _connect(self, address: str | None) -> None:
         # Ray would report the use of a cluster that it starts to its makers.
