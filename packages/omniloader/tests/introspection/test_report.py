@@ -66,7 +66,7 @@ LABEL = TensorSpec("label", dtype=torch.int64, placeholder=-1)
 
 
 def test_a_narrow_window_folds_the_spec_and_no_number() -> None:
-    rows = [{"x": torch.full((length, 2), -9.8765)} for length in (11, 51, 80)]
+    rows = [{"x": torch.full((length, 2), -9.5)} for length in (11, 51, 80)]
     clean = validate(loader_of(rows, TensorSpec("x", feature_dim=2, time_dim=80)))
     console = Console(width=80)
     with console.capture() as capture:
