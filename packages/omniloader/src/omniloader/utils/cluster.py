@@ -56,8 +56,8 @@ class RayEngine:
             self._connect(address)
         elif address not in (None, "auto", self._joined()):
             raise EngineError(
-                f"RayEngine: this process is already connected to {self._joined()}, got the address "
-                f"{address!r}; give no address, or call ray.shutdown() first"
+                f"RayEngine: this process is already connected to {self._joined()}, got the "
+                f"address {address!r}; give no address, or call ray.shutdown() first"
             )
 
     def _joined(self) -> str:
