@@ -65,8 +65,8 @@ class CachedEmbeddingDataset(SourceWrapper):
         """
         sample = dict(self.dataset[index])
         row = int(self._lookup([index], [sample.get(SAMPLE_KEY)])[0])
-        sample[EYE_EMBEDDING] = self._embedding[row]
-        sample[EYE_EMBEDDING_MASK] = self._mask[row]
+        sample[EYE_EMBEDDING] = self._embedding[row].clone()
+        sample[EYE_EMBEDDING_MASK] = self._mask[row].clone()
         return sample
 
     def read_batch(self, indices: IntArray | Sequence[int]) -> dict[str, Column]:
