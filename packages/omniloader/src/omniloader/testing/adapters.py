@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from omniloader._types import MapDataset, Sample
 from omniloader.errors import SampleError
+from omniloader.masks import is_mask_name
 from omniloader.schema.spec import DatasetSchema, UnifiedSchema
 from omniloader.schema.unify import SampleUnifier
 from omniloader.testing.batch_reads import check_read_batch
@@ -165,15 +165,12 @@ class _Case:
         if self.schema is not None:
             return [spec.name for spec in self.schema.specs if spec.is_sequence]
         keys = dict.fromkeys(key for sample in self.samples.values() for key in sample)
-        return [
-            key
-            for key in keys
-            if all(
-                isinstance(sample.get(key, torch.zeros(1)), Tensor)
-                and sample.get(key, torch.zeros(1)).ndim
-                for sample in self.samples.values()
-            )
-        ]
+        # Nobody asks for the lengths of a mask: they are those of its value.
+        return [key for key in keys if not is_mask_name(key) and self._always_has_steps(key)]
+
+    def _always_has_steps(self, key: str) -> bool:
+        held = [sample[key] for sample in self.samples.values() if key in sample]
+        return all(isinstance(value, Tensor) and value.ndim for value in held)
 
     def check_names(self) -> None:
         """``sample_ids``, ``name`` and ``subset``."""
