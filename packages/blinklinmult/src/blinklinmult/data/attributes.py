@@ -10,10 +10,13 @@ from typing import Any
 import h5py
 import numpy as np
 
-from blinklinmult.data.names import ABSENT, IMAGE_CHANNELS, SCHEMA_VERSION
+from blinklinmult.data.names import ABSENT, IMAGE_CHANNELS, SCHEMA_VERSION, SUBSETS
 from blinklinmult.data.spec import DatasetSpec
 
 Attributes = dict[str, Any]
+
+DAMAGE = (OSError, KeyError, RuntimeError)
+"""What h5py raises of a damaged file, depending on which part of it is."""
 
 
 def file_attributes(spec: DatasetSpec, config_yaml: str, git_sha: str) -> Attributes:
@@ -57,6 +60,13 @@ def declared_attributes(spec: DatasetSpec) -> Attributes:
 def read_attributes(file: h5py.File) -> Attributes:
     """The root attributes as plain Python values."""
     return {str(name): _plain(value) for name, value in file.attrs.items()}
+
+
+def splits_of(file: h5py.File) -> dict[str, Any]:
+    """What stands under the names of the splits that a file has, in the usual order."""
+    # By iterating: h5py's `get` takes damage for absence.
+    found = {name: file[name] for name in file if name in SUBSETS}
+    return {name: found[name] for name in SUBSETS if name in found}
 
 
 def mismatches(attributes: Mapping[str, Any], spec: DatasetSpec) -> list[str]:
@@ -108,6 +118,8 @@ def _signals(value: Any) -> list[str]:
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode()
+    if isinstance(value, h5py.Empty):  # how HDF5 writes an empty text or list
+        return ""
     if isinstance(value, np.ndarray):
         return [_plain(item) for item in value.tolist()]
     return value.item() if isinstance(value, np.generic) else value

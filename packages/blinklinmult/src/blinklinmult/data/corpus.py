@@ -10,7 +10,7 @@ import h5py
 import torch
 from torch.utils.data import Dataset
 
-from blinklinmult.data.attributes import mismatches, read_attributes
+from blinklinmult.data.attributes import DAMAGE, mismatches, read_attributes, splits_of
 from blinklinmult.data.keys import SampleId, parse_sample_id
 from blinklinmult.data.names import (
     EYE_SIDE,
@@ -204,7 +204,7 @@ def check_file(spec: DatasetSpec, path: Path, build_hint: str) -> tuple[str, ...
         build_hint: How to build it, for messages.
 
     Returns:
-        The groups of the file that hold any sample.
+        The splits that hold any sample.
 
     Raises:
         DataModuleError: If the file cannot serve the corpus.
@@ -215,8 +215,12 @@ def check_file(spec: DatasetSpec, path: Path, build_hint: str) -> tuple[str, ...
     try:
         with h5py.File(path, "r") as file:
             attributes = read_attributes(file)
-            filled = tuple(name for name, group in file.items() if len(group))
-    except OSError as error:
+            filled = tuple(
+                name
+                for name, node in splits_of(file).items()
+                if not isinstance(node, h5py.Group) or len(node)  # opening says what it is
+            )
+    except DAMAGE as error:
         raise DataModuleError(
             f"{whose}: '{path}' is damaged or not HDF5 ({error}); {build_hint}"
         ) from error
@@ -252,3 +256,7 @@ def open_corpus(spec: DatasetSpec, path: Path, subset: str, **options: Any) -> C
         return CorpusDataset(spec, path, subset, **options)
     except SourceError as error:
         raise DataModuleError(f"corpus '{spec.name}', {subset}: {error}") from error
+    except DAMAGE as error:
+        raise DataModuleError(
+            f"corpus '{spec.name}', {subset}: '{path}' is damaged ({error}); build the file again"
+        ) from error

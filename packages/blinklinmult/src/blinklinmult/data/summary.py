@@ -9,12 +9,11 @@ from typing import Any
 import h5py
 import numpy as np
 
-from blinklinmult.data.attributes import read_attributes
+from blinklinmult.data.attributes import DAMAGE, read_attributes, splits_of
 from blinklinmult.data.keys import parse_sample_id
 from blinklinmult.data.names import (
     EYE_IMAGE,
     SCHEMA_VERSION,
-    SUBSETS,
     TARGETS,
 )
 from blinklinmult.errors import DataModuleError, SchemaError
@@ -97,10 +96,10 @@ def summarise(path: PathLike) -> CorpusSummary:
         with h5py.File(file_path, "r") as file:
             summary = CorpusSummary(file_path, read_attributes(file))
             _check_version(summary)
-            for subset in SUBSETS:
-                if subset in file:
-                    summary.splits[subset] = _split_facts(file[subset], subset, summary.findings)
-    except OSError as error:
+            for subset, group in splits_of(file).items():
+                if isinstance(group, h5py.Group):
+                    summary.splits[subset] = _split_facts(group, subset, summary.findings)
+    except DAMAGE as error:
         raise DataModuleError(
             f"'{file_path}': is damaged or not HDF5 ({error}); build it again"
         ) from error
@@ -122,6 +121,9 @@ def _split_facts(group: h5py.Group, subset: str, findings: list[str]) -> SplitFa
             parse_sample_id(key)
         except SchemaError as error:
             findings.append(f"{subset}: {error}")
+        if not isinstance(sample, h5py.Group):
+            findings.append(f"{subset} sample '{key}' must be a group of arrays")
+            continue
         for name, node in sample.items():
             if node.ndim and not is_mask_name(name):
                 _count(facts.values, name, node.shape[0])
@@ -153,6 +155,9 @@ def _labels(
         if mask_name(name) not in sample:
             continue
         mask = sample[mask_name(name)][()].astype(np.bool_)
+        if sample[name].shape[:1] != mask.shape:
+            findings.append(f"{where}: '{mask_name(name)}' must have an entry for each frame")
+            continue
         labels = sample[name][()][mask] if name in TARGETS else np.zeros(0)
         if name in TARGETS and not ((labels >= 0) & (labels <= 1)).all():
             findings.append(f"{where}: '{name}' has real labels outside [0, 1]")

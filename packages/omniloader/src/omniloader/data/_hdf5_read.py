@@ -96,12 +96,20 @@ def find_node(group: h5g.GroupID, key: bytes, where: str) -> object | None:
         return node
     except (KeyError, OSError, RuntimeError) as error:
         # HDF5 says KeyError for a name that is not there and for much that is damaged.
-        if b"/" in key or not group.links.exists(key):
+        if b"/" in key or not _stands(group, key):
             return None
         raise SourceError(
             f"{where}: '{_text(key)}' stands there but cannot be opened ({_cause(error)}); "
             "it is damaged, or a link that leads nowhere: build the file again"
         ) from error
+
+
+def _stands(group: h5g.GroupID, key: bytes) -> bool:
+    """Whether anything has this name; a group too damaged to say counts as having it."""
+    try:
+        return bool(group.links.exists(key))
+    except (OSError, RuntimeError):
+        return True
 
 
 def read_value(node: h5d.DatasetID, where: str, dtype: np.dtype[Any] | None = None) -> Stored:
