@@ -374,7 +374,7 @@ def test_a_corpus_without_eye_state_is_strided_or_refused(corpora: Path) -> None
     with pytest.raises(DataModuleError, match=r"corpus 'hust_lebw': cannot be balanced, it has no"):
         StillFramesDataset(windows, StillConfig(), "hust_lebw")
     stills = StillFramesDataset(windows, StillConfig(stride=6), "hust_lebw", balance=False)
-    masks = [windows[i]["eye_image_mask"] for i in range(10)]
+    masks = [windows[i]["eye_image_mask"] & windows[i]["blink_presence_mask"] for i in range(10)]
     assert len(stills) == sum(int(mask[0]) + int(mask[6]) for mask in masks)
 
 
@@ -389,7 +389,7 @@ def test_the_label_pass_reads_no_image(corpora: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(CorpusDataset, "with_keys", with_keys)
     monkeypatch.setattr(CorpusDataset, "read_batch", _without_images(CorpusDataset.read_batch))
     StillFramesDataset(corpus(corpora, RN15), StillConfig(), "rn15")
-    assert asked == [["eye_state", "eye_state_mask", "eye_image_mask"]]
+    assert asked == [["eye_state", "eye_image_mask", "eye_state_mask", "blink_presence_mask"]]
 
 
 def _without_images(read: Any) -> Any:
@@ -424,8 +424,44 @@ def test_stills_of_a_plain_dataset_and_of_an_empty_one() -> None:
         def __getitem__(self, index: int) -> dict[str, Any]:
             return {}
 
-    with pytest.raises(DataModuleError, match=r"corpus 'cew': windows must have 'eye_image_mask'"):
+    with pytest.raises(DataModuleError, match=r"corpus 'cew', window '0': must have 'eye_im"):
         StillFramesDataset(Bare([[0.0]]), StillConfig(), "cew", balance=False)
+
+
+@pytest.mark.parametrize("count", [4, 1], ids=["one length", "several lengths"])
+def test_a_value_shorter_than_its_window_is_refused_in_stills(corpora: Path, count: int) -> None:
+    """And no frame of the next sample is served in its place."""
+
+    def change(file: Any, group: Any) -> None:
+        for sample_id in sorted(group)[:count]:
+            del group[sample_id]["blink_ids"]
+            group[sample_id]["blink_ids"] = np.zeros(2, dtype=np.int32)
+
+    spoil(corpora, RN15, change)
+    stills = StillFramesDataset(corpus(corpora, RN15), StillConfig(stride=1), "rn15", balance=False)
+    late = next(i for i, name in enumerate(stills.sample_ids) if int(name.split("|")[1]) >= 2)
+    text = r"'blink_ids' must have as many frames .*got 2 where frame \d is wanted"
+    with pytest.raises(SampleError, match=text):
+        stills[late]
+    with pytest.raises(SampleError, match=text):
+        stills.read_batch(np.arange(late + 1))
+    omni = OmniLoader([stills], build_schemas([RN15], stills=True).schemas)
+    with pytest.raises(SampleError, match=rf"source 'rn15', sample {late} \(key .*{text}"):
+        omni.__getitems__([late])
+
+
+def test_labels_and_masks_of_several_lengths_name_the_window(corpora: Path) -> None:
+    def change(file: Any, group: Any) -> None:
+        del group["train-0|000006|left"]["eye_image_mask"]
+        group["train-0|000006|left"]["eye_image_mask"] = np.array([True])
+
+    spoil(corpora, RN15, change)
+    text = (
+        r"corpus 'rn15', window 'train-0\|000006\|left': labels and masks must have one entry a "
+        r"frame, got .*'eye_image_mask': 1"
+    )
+    with pytest.raises(DataModuleError, match=text):
+        StillFramesDataset(corpus(corpora, RN15), StillConfig(), "rn15")
 
 
 @pytest.mark.parametrize("as_array", [False, True])

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from omniloader._types import Column, Gather, IntArray
+from omniloader.errors import SampleError
 
 # Samples read at once in a pass over all of them.
 _BLOCK = 1024
@@ -38,25 +39,52 @@ def take(column: Column, rows: IntArray) -> Column:
     return [column[int(row)] for row in rows]
 
 
-def frames_of(column: Column, rows: IntArray, offsets: IntArray) -> Column:
+def frames_of(name: str, column: Column, rows: IntArray, offsets: IntArray) -> Column:
     """One frame of each of some rows, as sequences of length 1.
 
     Args:
+        name: Name of the value, for messages.
         column: Sequences of n samples.
         rows: Which samples, ``(m,)``.
         offsets: Which frame of each, ``(m,)``.
 
     Returns:
         A column of m sequences of one step.
+
+    Raises:
+        SampleError: If a sequence has not so many frames.
     """
     if isinstance(column, Gather | torch.Tensor):
         table, index = (
             (column.table, column.index[rows]) if isinstance(column, Gather) else (column, rows)
         )
         steps = table.shape[1]
+        # Past its end a row of the table would go on in the next sample.
+        check_frame(name, steps, int(offsets.max(initial=-1)))
         return Gather(table.reshape(-1, 1, *table.shape[2:]), index * steps + offsets)
     cut = zip(rows.tolist(), offsets.tolist(), strict=True)
-    return [None if column[row] is None else column[row][at : at + 1] for row, at in cut]
+    return [frame_of(name, column[row], at) for row, at in cut]
+
+
+def frame_of(name: str, value: Any, offset: int) -> Any:
+    """One frame of one sequence, as a sequence of length 1; None of None.
+
+    Raises:
+        SampleError: If the sequence has not so many frames.
+    """
+    if value is None:
+        return None
+    check_frame(name, len(value), offset)
+    return value[offset : offset + 1]
+
+
+def check_frame(name: str, steps: int, offset: int) -> None:
+    """Refuse a frame that a sequence does not have."""
+    if offset >= steps:
+        raise SampleError(
+            f"'{name}' must have as many frames as the window has labels or masks, got {steps} "
+            f"where frame {offset} is wanted; build the file or cache again"
+        )
 
 
 def lengths_of(dataset: Any, key: str) -> IntArray:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from blinklinmult.data.columns import frames_of, label_columns, lengths_of, read_columns, take
+from blinklinmult.data.columns import (
+    frame_of,
+    frames_of,
+    label_columns,
+    lengths_of,
+    read_columns,
+    take,
+)
 from blinklinmult.data.keys import build_sample_id, parse_sample_id
 from blinklinmult.data.names import (
+    BLINK_PRESENCE_MASK,
     EYE_IMAGE_MASK,
     EYE_STATE,
     EYE_STATE_MASK,
@@ -29,6 +37,8 @@ from omniloader.utils.seeding import derive_keys, derive_seed
 _TIMED = frozenset(
     name for value in (*FRAME_VALUES, *TARGETS) for name in (value, mask_name(value))
 )
+
+_MASKS = (EYE_IMAGE_MASK, EYE_STATE_MASK, BLINK_PRESENCE_MASK)
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,8 @@ class StillFramesDataset(SourceWrapper):
 
     Every closed frame is kept (``eye_state`` over 0.5), open ones are strided and, when balancing,
     thinned to the ratio. Frames whose image or label is masked are left out. The key's frame group
-    becomes the frame's own number. Labels and masks are read once, at the start; images never.
+    becomes the frame's own number. Where a corpus has no ``eye_state``, the label is
+    ``blink_presence``. Labels and masks are read once, at the start; images never.
 
     Args:
         dataset: A split of a corpus, in windows.
@@ -71,7 +82,8 @@ class StillFramesDataset(SourceWrapper):
         balance: Thin open frames to ``open_to_closed``; for training.
 
     Raises:
-        DataModuleError: If a corpus without ``eye_state`` is to be balanced.
+        DataModuleError: If a corpus without ``eye_state`` is to be balanced, or the labels and
+            masks of a window are not of one length.
     """
 
     def __init__(self, dataset: Any, config: StillConfig, name: str, balance: bool = True) -> None:
@@ -100,8 +112,7 @@ class StillFramesDataset(SourceWrapper):
         window, offset = int(self._windows[at]), int(self._offsets[at])
         sample = dict(self.dataset[window])
         for key in _TIMED & sample.keys():
-            if sample[key] is not None:
-                sample[key] = sample[key][offset : offset + 1]
+            sample[key] = frame_of(key, sample[key], offset)
         return {**sample, **self._identity(self._key(window, sample.get(SAMPLE_KEY)), offset)}
 
     def read_batch(self, indices: IntArray | Sequence[int]) -> dict[str, Column]:
@@ -116,7 +127,7 @@ class StillFramesDataset(SourceWrapper):
             for row in rows
         ]
         out: dict[str, Column] = {
-            key: frames_of(column, rows, offsets) if key in _TIMED else take(column, rows)
+            key: frames_of(key, column, rows, offsets) if key in _TIMED else take(column, rows)
             for key, column in columns.items()
         }
         names = [self._identity(*pair) for pair in zip(keys, offsets.tolist(), strict=True)]
@@ -134,17 +145,20 @@ class StillFramesDataset(SourceWrapper):
 
     def _chosen(self, balance: bool) -> tuple[IntArray, IntArray]:
         """Windows and offsets of the frames to serve, in the order of the corpus."""
-        names = [EYE_STATE, EYE_STATE_MASK, EYE_IMAGE_MASK]
-        columns = label_columns(self.dataset, names)
-        state, state_mask, image_mask = (columns[name] for name in names)
-        if balance and len(state) and all(labels is None for labels in state):
+        columns = label_columns(self.dataset, [EYE_STATE, *_MASKS])
+        state = columns[EYE_STATE]
+        unlabelled = all(labels is None for labels in state)
+        if balance and len(state) and unlabelled:
             raise DataModuleError(
                 f"corpus '{self._name}': cannot be balanced, it has no '{EYE_STATE}'; serve it "
                 "with balance=False"
             )
         windows, offsets, closed = [], [], []
         for i, labels in enumerate(state):
-            usable = _usable(labels, state_mask[i], image_mask[i], self._name)
+            masks = {name: columns[name][i] for name in _MASKS}
+            if not unlabelled:  # then the label of a still is its eye state
+                del masks[BLINK_PRESENCE_MASK]
+            usable = self._usable(i, labels, masks)
             shut = (labels > 0.5) & usable if labels is not None else np.zeros_like(usable)
             strided = np.arange(len(usable)) % self.config.stride == 0
             kept = np.flatnonzero(shut | (usable & strided))
@@ -158,6 +172,26 @@ class StillFramesDataset(SourceWrapper):
             return frames
         kept = self._balanced(np.concatenate(closed))
         return frames[0][kept], frames[1][kept]
+
+    def _usable(self, window: int, labels: Any, masks: Mapping[str, Any]) -> Any:
+        """Which frames of a window have an image and, in a corpus with labels, a label."""
+        given = {name: mask for name, mask in masks.items() if mask is not None}
+        if labels is not None:
+            given[EYE_STATE] = np.ones(len(labels), dtype=np.bool_)
+        whose = f"corpus '{self._name}', window '{self._key(window, None) or window}'"
+        if not given:
+            raise DataModuleError(
+                f"{whose}: must have '{EYE_IMAGE_MASK}' or '{EYE_STATE}' to be served frame by "
+                "frame"
+            )
+        steps = {name: len(mask) for name, mask in given.items()}
+        if len(set(steps.values())) > 1:
+            raise DataModuleError(
+                f"{whose}: labels and masks must have one entry a frame, got {steps}; build the "
+                "file again"
+            )
+        usable: Any = np.logical_and.reduce([mask.astype(np.bool_) for mask in given.values()])
+        return usable
 
     def _balanced(self, closed: np.ndarray[Any, np.dtype[np.bool_]]) -> IntArray:
         """Positions of all closed frames and of as many open ones as the ratio allows."""
@@ -216,17 +250,3 @@ class _FrameNames(Sequence[str]):
         window, offset = int(frames._windows[index]), int(frames._offsets[index])
         key = frames._key(window, None)
         return str(index) if key is None else frames._identity(key, offset)[SAMPLE_KEY]
-
-
-def _usable(labels: Any, label_mask: Any, image_mask: Any, name: str) -> Any:
-    """Which frames of a window have an image and, in a corpus with labels, a label."""
-    given = [mask for mask in (image_mask, label_mask) if mask is not None]
-    if not given and labels is None:
-        raise DataModuleError(
-            f"corpus '{name}': windows must have '{EYE_IMAGE_MASK}' or '{EYE_STATE}' to be served "
-            "frame by frame"
-        )
-    usable = np.ones(len(given[0] if given else labels), dtype=np.bool_)
-    for mask in given:
-        usable &= mask.astype(np.bool_)
-    return usable
