@@ -20,7 +20,6 @@ from blinklinmult.data.datamodule import (
     MAX_WORKERS,
     STRATEGIES,
     BlinkDataModule,
-    CachedEmbeddingDataset,
     DataModuleError,
     StridedSubset,
     build_strategy,
@@ -141,11 +140,6 @@ def test_an_absent_or_empty_split_is_skipped_with_a_log_line(
         data.setup("fit")
     assert "corpus 'cew': has no valid split, skipped" in caplog.text
     assert data.loaders["valid"].names == ["rn15"]
-    only = module(tmp_path, datasets=["cew"])
-    only.setup()
-    assert only.val_dataloader() == []
-    with pytest.raises(ValueError, match="there is no test split"):
-        only.test_dataloader()
 
 
 def test_nothing_to_train_on_is_refused(tmp_path: Path) -> None:
@@ -155,6 +149,17 @@ def test_nothing_to_train_on_is_refused(tmp_path: Path) -> None:
     data.setup("test")
     with pytest.raises(DataModuleError, match="datasets: none of cew has a sample to train on"):
         data.setup("fit")
+
+
+def test_nothing_to_test_on_is_refused_when_it_is_asked_for(tmp_path: Path) -> None:
+    write_corpus(tmp_path, CEW, {"train": 4})
+    write_configs(tmp_path, SPECS)
+    data = module(tmp_path, datasets=["cew"])
+    data.setup()
+    assert data.val_dataloader() == []
+    for loader in (data.test_dataloader, data.predict_dataloader):
+        with pytest.raises(DataModuleError, match="none of cew has a sample to test on; build"):
+            loader()
 
 
 def test_a_corpus_that_is_not_built_names_the_command(tmp_path: Path) -> None:
@@ -325,7 +330,17 @@ def test_caches_that_do_not_fit_the_run_are_refused(root: Path, cache: Path) -> 
     big = dataclasses.replace(KEY, image_size=64)
     with pytest.raises(EmbeddingCacheError, match="image_size must be the run's 8, got 64"):
         module(root, embedding_cache=str(cache), embedding_key=big)
-    assert CachedEmbeddingDataset is not None
+
+
+def test_embeddings_of_shorter_windows_are_refused(tmp_path: Path) -> None:
+    keys = write_corpus(tmp_path, RN15, {"train": 4})["train"]
+    write_configs(tmp_path, SPECS)
+    arrays = {"embedding": np.zeros((4, 5, 4)), "mask": np.ones((4, 5), dtype=bool)}
+    write_shard(tmp_path / "cache", KEY, "rn15", "train", keys=keys, **arrays)
+    data = module(tmp_path, datasets=["rn15"], embedding_cache="cache")
+    text = r"corpus 'rn15', train: cached embeddings must have the 6 frames of its windows, got 5"
+    with pytest.raises(EmbeddingCacheError, match=text):
+        data.setup("fit")
 
 
 # -- Lightning -------------------------------------------------------------------------------

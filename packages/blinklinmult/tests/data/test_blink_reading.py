@@ -663,7 +663,8 @@ def test_a_sample_without_an_embedding_is_an_error_that_keeps_its_class(corpora:
         def __getitem__(self, index: int) -> dict[str, Any]:
             return {"key": f"v|{index}|left", "eye_state": torch.zeros(1)}
 
-    cached = CachedEmbeddingDataset(Nameless(3), shard_of(["v|0|left", "v|1|left"]), "cew")
+    shard = shard_of(["v|0|left", "v|1|left", "v|7|left"])
+    cached = CachedEmbeddingDataset(Nameless(3), shard, "cew")
     assert cached[1]["eye_embedding"].shape == (6, 4)
     assert cached.sample_ids is None
     assert isinstance(cached.with_keys(["eye_state"]), Nameless)
@@ -705,6 +706,13 @@ def test_malformed_shards_are_refused(changes: dict[str, Any], text: str) -> Non
     shard = {k: v for k, v in {**shard_of(["a|1|left"]), **changes}.items() if v is not None}
     with pytest.raises(EmbeddingCacheError, match=rf"corpus 'cew': {text}"):
         CachedEmbeddingDataset(Numbers(1), shard, "cew")
+
+
+def test_shards_with_too_many_or_too_few_rows_are_refused() -> None:
+    with pytest.raises(EmbeddingCacheError, match=r"one row a key, got two of 'a\|1\|left'"):
+        CachedEmbeddingDataset(Numbers(1), shard_of(["a|1|left", "b", "a|1|left"]), "cew")
+    with pytest.raises(EmbeddingCacheError, match="must cover all 3 samples, got 1 rows"):
+        CachedEmbeddingDataset(Numbers(3), shard_of(["a|1|left"]), "cew")
 
 
 def test_a_corpus_built_in_another_order_keeps_its_embeddings(tmp_path: Path) -> None:

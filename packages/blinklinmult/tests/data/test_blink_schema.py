@@ -121,6 +121,7 @@ def test_a_declaration_says_what_a_corpus_has() -> None:
         ({"fps": 0}, r"fps must be a positive number or None, got 0"),
         ({"window_seconds": -1}, r"window_seconds must be a positive number or None, got -1"),
         ({"quality_signals": ("eye_blr",)}, r"quality_signals must be a list of eye_blur"),
+        ({"quality_signals": None}, r"quality_signals must be a list of .*, got None"),
         ({"quality_signals": "eye_blur"}, r"quality_signals must be a list"),
         ({"has_eye_state": False}, r"must annotate at least one target; set has_blink_presence"),
         ({"has_eye_state": "yes"}, r"has_eye_state must be True or False, got 'yes'"),
@@ -131,6 +132,11 @@ def test_a_declaration_says_what_a_corpus_has() -> None:
 def test_impossible_corpora_are_refused(options: dict[str, object], text: str) -> None:
     with pytest.raises(SchemaError, match=text):
         DatasetSpec(**{"name": "cew", "has_eye_state": True, **options})  # type: ignore[arg-type]
+
+
+def test_a_declaration_that_is_no_mapping_is_refused() -> None:
+    with pytest.raises(SchemaError, match=r"declared by keys and values, got \['cew'\]"):
+        DatasetSpec.from_dict(["cew"])  # type: ignore[arg-type]
 
 
 def test_a_declaration_comes_from_plain_values() -> None:

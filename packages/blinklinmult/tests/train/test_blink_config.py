@@ -52,6 +52,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"datasets": ["cev"]}, r"unknown corpus 'cev', did you mean 'cew'\?"),
     ({"datasets": "cew"}, "datasets: must be a list, got 'cew'"),
     ({"strategy": "temprature"}, r"strategy: unknown strategy 'temprature', did you mean 'temp"),
+    ({"strategy": "scheduled"}, r"unknown strategy 'scheduled'.*; known: .*round_robin$"),
     ({"fit_fractions": {"cew": 1.5}}, r"fit_fractions.cew: must be in \(0, 1\], got 1.5"),
     ({"fit_fractions": {"cew": 0}}, r"fit_fractions.cew: must be in \(0, 1\], got 0"),
     ({"fit_fractions": {"rn30": 0.1}}, r"fit_fractions: 'rn30' is no corpus of datasets \(cew\)"),

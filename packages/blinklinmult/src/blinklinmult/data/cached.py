@@ -39,8 +39,24 @@ class CachedEmbeddingDataset(SourceWrapper):
         # Sorted fixed-width arrays: shared by forked workers, unlike a dict of strings.
         order = np.argsort(keys, kind="stable")
         self._keys, self._order = keys[order], order.astype(np.int64)
+        twice = np.flatnonzero(self._keys[1:] == self._keys[:-1])
+        if len(twice):
+            raise EmbeddingCacheError(
+                f"corpus '{name}': the shard must hold one row a key, got two of "
+                f"'{self._keys[twice[0]]}'; encode the split again"
+            )
         ids = getattr(dataset, "sample_ids", None)
+        if ids is None and len(keys) < len(dataset):
+            raise EmbeddingCacheError(
+                f"corpus '{name}': the shard must cover all {len(dataset)} samples, got "
+                f"{len(keys)} rows; encode the split again"
+            )
         self._rows = None if ids is None else self._rows_of([str(key) for key in ids])
+
+    @property
+    def steps(self) -> int:
+        """Frames of an embedding."""
+        return int(self._embedding.shape[1])
 
     @property
     def name(self) -> str:
@@ -83,7 +99,7 @@ class CachedEmbeddingDataset(SourceWrapper):
     def sequence_lengths(self, key: str) -> IntArray:
         """Native lengths of a sequence in all samples."""
         if key == EYE_EMBEDDING:
-            return np.full(len(self), self._embedding.shape[1], dtype=np.int64)
+            return np.full(len(self), self.steps, dtype=np.int64)
         return lengths_of(self.dataset, key)
 
     def with_keys(self, names: Sequence[str]) -> Any:

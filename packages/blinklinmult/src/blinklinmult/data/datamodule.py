@@ -8,7 +8,7 @@ them are omniloader's; this module owns which files are opened, and how.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +22,16 @@ from blinklinmult.data.stills import StillConfig, StillFramesDataset
 from blinklinmult.data.strided import StridedSubset
 from blinklinmult.data.workers import MAX_WORKERS, inflating_threads, pinning_helps, worker_count
 from blinklinmult.errors import DataModuleError, EmbeddingCacheError
-from blinklinmult.train.config import DataConfig
+from blinklinmult.train.config import STRATEGIES, DataConfig
 from omniloader._types import PathLike
 from omniloader.config import OmniConfig
+from omniloader.config.dataloader import OmniDataLoader
 from omniloader.errors import ConfigError, PlanError
 from omniloader.integrations.lightning import TEST, TRAIN, OmniDataModule, Split
 from omniloader.sampling.mixing import MixingStrategy
 from omniloader.schema.spec import DatasetSchema, UnifiedSchema
 
 logger = logging.getLogger(__name__)
-
-STRATEGIES = ("proportional", "temperature", "annealed_temperature", "fixed", "round_robin")
-"""Mixing strategies selectable from a data config."""
 
 
 def build_strategy(
@@ -130,6 +128,18 @@ class BlinkDataModule(OmniDataModule):
         except PlanError as error:
             raise DataModuleError(f"strategy, strategy_kwargs, batch_size: {error}") from error
 
+    def test_dataloader(self) -> OmniDataLoader:
+        """The test loader: every sample once, in order.
+
+        Raises:
+            DataModuleError: If no corpus has a test split.
+        """
+        return self._tested(super().test_dataloader)
+
+    def predict_dataloader(self) -> OmniDataLoader:
+        """The test loader, for predictions; raises as :meth:`test_dataloader`."""
+        return self._tested(super().predict_dataloader)
+
     def open_split(self, split: str) -> Split | None:
         """Datasets and schemas of the corpora that have this split; None if none has.
 
@@ -158,6 +168,18 @@ class BlinkDataModule(OmniDataModule):
         datasets, schemas = zip(*opened, strict=True)
         return list(datasets), list(schemas)
 
+    def _tested(self, make: Callable[[], OmniDataLoader]) -> OmniDataLoader:
+        try:
+            return make()
+        except ConfigError as error:
+            if TEST in self.loaders:
+                raise
+            names = ", ".join(spec.name for spec in self.specs)
+            raise DataModuleError(
+                f"datasets, eval_datasets: none of {names} has a sample to test on; build their "
+                "test split, or name a corpus that has one"
+            ) from error
+
     # -- one corpus ------------------------------------------------------------------------
 
     def _open(self, spec: DatasetSpec, split: str) -> Any | None:
@@ -175,8 +197,7 @@ class BlinkDataModule(OmniDataModule):
             threads=inflating_threads(self.config.num_workers),
         )
         if self.embedding_key is not None:
-            shard = read_shard(self._cache_root(), self.embedding_key, spec.name, split)
-            dataset = CachedEmbeddingDataset(dataset, shard, spec.name)
+            dataset = self._with_embeddings(dataset, self.embedding_key, spec, split)
         if config.stills:
             dataset = self._stills(dataset, spec, split)
             if not len(dataset):
@@ -187,6 +208,19 @@ class BlinkDataModule(OmniDataModule):
             keep = max(1, round(len(dataset) * fraction))
             dataset = StridedSubset(dataset, keep, shifting=split == TRAIN)
         return dataset
+
+    def _with_embeddings(
+        self, dataset: Any, key: CacheKey, spec: DatasetSpec, split: str
+    ) -> CachedEmbeddingDataset:
+        shard = read_shard(self._cache_root(), key, spec.name, split)
+        cached = CachedEmbeddingDataset(dataset, shard, spec.name)
+        # Longer ones are of a run with longer windows beside these; the frames are the same.
+        if len(cached) and cached.steps < spec.time_dim:
+            raise EmbeddingCacheError(
+                f"corpus '{spec.name}', {split}: cached embeddings must have the {spec.time_dim} "
+                f"frames of its windows, got {cached.steps}; encode the split in these windows"
+            )
+        return cached
 
     def _stills(self, dataset: Any, spec: DatasetSpec, split: str) -> StillFramesDataset:
         config = self.data_config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -115,12 +115,14 @@ class DatasetSpec:
 
     def _check_signals(self) -> None:
         given = self.quality_signals
-        if isinstance(given, str) or not all(signal in QUALITY_SIGNALS for signal in given):
+        listed = isinstance(given, Iterable) and not isinstance(given, str)
+        names = tuple(given) if listed else ()
+        if not listed or any(name not in QUALITY_SIGNALS for name in names):
             raise self._error(
                 f"quality_signals must be a list of {', '.join(QUALITY_SIGNALS)}, got {given!r}"
             )
         # In the order of the vocabulary, so that two corpora declare them alike.
-        ordered = tuple(signal for signal in QUALITY_SIGNALS if signal in given)
+        ordered = tuple(signal for signal in QUALITY_SIGNALS if signal in names)
         object.__setattr__(self, "quality_signals", ordered)
 
     def _error(self, problem: str) -> SchemaError:
@@ -182,6 +184,8 @@ class DatasetSpec:
         Raises:
             SchemaError: If a key is unknown, naming the nearest, or a value cannot be used.
         """
+        if not isinstance(data, Mapping):
+            raise SchemaError(f"a corpus must be declared by keys and values, got {data!r}")
         whose = f"corpus '{data.get('name', '?')}'"
         known = [field.name for field in dataclasses.fields(cls)]
         for key in data:
@@ -189,10 +193,7 @@ class DatasetSpec:
                 raise SchemaError(f"{whose}: '{key}': {unknown_key(str(key), known)}")
         if "name" not in data:
             raise SchemaError(f"{whose}: 'name' is required; known: {', '.join(DATASETS)}")
-        values = dict(data)
-        if isinstance(values.get("quality_signals"), list):
-            values["quality_signals"] = tuple(values["quality_signals"])
-        return cls(**values)
+        return cls(**data)
 
 
 def _is_positive(value: object) -> bool:

@@ -19,7 +19,9 @@ from omniloader.config.document import Document
 from omniloader.config.load import read_config
 from omniloader.config.options import keys_of, options_model, plain
 from omniloader.config.problems import Problems, unknown_name
-from omniloader.sampling.strategies import STRATEGIES
+
+STRATEGIES = ("proportional", "temperature", "annealed_temperature", "fixed", "round_robin")
+"""Mixing strategies selectable from a data config."""
 
 
 @dataclass(frozen=True)
@@ -210,4 +212,4 @@ def _read_spec(path: Path, name: str) -> DatasetSpec:
         raise SchemaError(f"'{path}': {error}") from error
 
 
-__all__ = ["ConfigError", "DataConfig"]
+__all__ = ["STRATEGIES", "ConfigError", "DataConfig"]
