@@ -136,6 +136,9 @@ def test_a_foreign_file_is_read_as_it_is(name: str, extras: bool, tmp_path: Path
         for value_name, value in written[key].items():
             np.testing.assert_array_equal(sample[value_name], value)
             np.testing.assert_array_equal(columns[value_name][i], value)  # type: ignore[index]
+    blinks = [-1, 0, 1, 2] if extras else [-1] * 4
+    assert [int(data[i]["blink_id"]) for i in range(4)] == blinks
+    assert [int(blink) for blink in columns["blink_id"]] == blinks  # type: ignore[union-attr]
     assert not {"face_box", "confidence", "landmark_source"} & {*columns, *data[0]}
 
 
@@ -159,6 +162,7 @@ def test_foreign_files_make_a_run(workers: int, stills: bool, tmp_path: Path) ->
                 assert batch["blink_ids"].dtype == torch.int64
                 ids = batch["blink_ids"][~batch["blink_ids_mask"]]
                 assert (ids == -1).all()
+                assert {type(blink) for blink in batch["blink_id"]} == {int}
 
 
 # -- damage ----------------------------------------------------------------------------------

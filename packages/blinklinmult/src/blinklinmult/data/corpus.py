@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import torch
 from torch.utils.data import Dataset
 
 from blinklinmult.data.attributes import DAMAGE, mismatches, read_attributes, splits_of
 from blinklinmult.data.keys import SampleId, parse_sample_id
+from blinklinmult.data.labels import first_wrong, labels_of
 from blinklinmult.data.names import (
+    BLINK_ID,
     EYE_SIDE,
     FRAME_GROUP,
     MASKED,
+    NO_BLINK,
     SAMPLE_KEY,
     SCHEMA_VERSION,
     TARGETS,
@@ -23,7 +25,7 @@ from blinklinmult.data.names import (
 )
 from blinklinmult.data.spec import DatasetSpec
 from blinklinmult.errors import DataModuleError, SchemaError
-from omniloader._types import Column, Gather, IntArray, PathLike, Sample
+from omniloader._types import Column, IntArray, PathLike, Sample
 from omniloader.data.datasets import HDF5Dataset
 from omniloader.errors import SampleError, SourceError
 from omniloader.masks import mask_name
@@ -31,9 +33,12 @@ from omniloader.masks import mask_name
 KEY_METADATA = (VIDEO_ID, FRAME_GROUP, EYE_SIDE)
 """Metadata that is in the key of a sample, so that it costs no reading."""
 
+METADATA = (*KEY_METADATA, BLINK_ID)
+"""Metadata of every sample, beside its key, corpus and split."""
+
 
 class CorpusDataset(Dataset[Sample]):
-    """Samples of one split of a corpus: what the corpus declares, and the parts of the key.
+    """Samples of one split of a corpus: what it declares, the parts of the key, and ``blink_id``.
 
     Labels are checked as they are read.
 
@@ -65,12 +70,13 @@ class CorpusDataset(Dataset[Sample]):
         self.name = spec.name
         self.subset = subset
         own = declared_keys(spec) if keys is None else list(keys)
+        self._is_whole = keys is None
         # A label can only be judged together with its mask.
         self._judged = [target for target in TARGETS if mask_name(target) in own]
         self._data = HDF5Dataset(
             h5_path,
             subset,
-            keys=own,
+            keys=[*own, BLINK_ID] if self._is_whole and _names_blinks(h5_path, subset) else own,
             cache_size=cache_size,
             preload=preload,
             name=spec.name,
@@ -91,7 +97,9 @@ class CorpusDataset(Dataset[Sample]):
         """
         sample = self._data[index]
         key = self.sample_ids[index]
-        self._check({name: value[None] for name, value in _labels(sample).items()}, [key])
+        self._check({name: value[None] for name, value in labels_of(sample).items()}, [key])
+        if self._is_whole:
+            sample.setdefault(BLINK_ID, NO_BLINK)
         return {**sample, SAMPLE_KEY: key, **self._metadata(key)}
 
     def read_batch(self, indices: IntArray | Sequence[int]) -> dict[str, Column]:
@@ -105,8 +113,10 @@ class CorpusDataset(Dataset[Sample]):
         """
         columns = self._data.read_batch(indices)
         keys = [self.sample_ids[int(i)] for i in indices]
-        self._check(_labels(columns), keys)
+        self._check(labels_of(columns), keys)
         parsed = [self._metadata(key) for key in keys]
+        if self._is_whole:
+            columns[BLINK_ID] = _with_default(columns.get(BLINK_ID), NO_BLINK, len(keys))
         columns[SAMPLE_KEY] = keys
         for name in KEY_METADATA:
             columns[name] = [parts[name] for parts in parsed]
@@ -147,7 +157,7 @@ class CorpusDataset(Dataset[Sample]):
         for target in self._judged:
             if target not in labels:
                 continue
-            found = _first_wrong(labels[target], labels.get(mask_name(target)))
+            found = first_wrong(labels[target], labels.get(mask_name(target)))
             if found is not None:
                 row, value = found
                 raise SampleError(
@@ -157,35 +167,21 @@ class CorpusDataset(Dataset[Sample]):
                 )
 
 
-def _first_wrong(values: Any, masks: Any) -> tuple[int, float] | None:
-    """Row and value of the first label outside [0, 1] under a True mask."""
-    if isinstance(values, torch.Tensor) and (masks is None or isinstance(masks, torch.Tensor)):
-        wrong = ~((values >= 0) & (values <= 1))
-        if masks is not None:
-            if masks.shape != values.shape:
-                return None  # unifying the sample refuses it, naming the mask
-            wrong &= masks.bool()
-        if not wrong.any():
-            return None
-        row = int(wrong.flatten(1).any(1).nonzero()[0])
-        return row, float(values[row][wrong[row]][0])
-    for row, value in enumerate(values):  # windows of several lengths
-        mask = None if masks is None or masks[row] is None else masks[row][None]
-        found = None if value is None else _first_wrong(value[None], mask)
-        if found is not None:
-            return row, found[1]
-    return None
+def _names_blinks(h5_path: PathLike, subset: str) -> bool:
+    """Whether samples say which blink they belong to; the first speaks for all."""
+    try:
+        with h5py.File(h5_path, "r") as file:
+            first = next(iter(file[subset].values()), None)
+            return isinstance(first, h5py.Group) and BLINK_ID in first
+    except (*DAMAGE, AttributeError):  # for the reader to say what is wrong
+        return False
 
 
-def _labels(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Targets and their masks, with rows of a table looked up."""
-    names = [name for target in TARGETS for name in (target, mask_name(target))]
-    return {name: _rows(values[name]) for name in names if values.get(name) is not None}
-
-
-def _rows(column: Any) -> Any:
-    if isinstance(column, Gather):
-        return column.table[torch.from_numpy(column.index)]
+def _with_default(column: Column | None, default: int, count: int) -> Column:
+    if column is None:
+        return [default] * count
+    if isinstance(column, list):
+        return [default if value is None else value for value in column]
     return column
 
 

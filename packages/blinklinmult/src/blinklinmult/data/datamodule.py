@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from blinklinmult.data.cached import CachedEmbeddingDataset
-from blinklinmult.data.corpus import KEY_METADATA, check_file, open_corpus
+from blinklinmult.data.corpus import METADATA, check_file, open_corpus
 from blinklinmult.data.embeddings import CacheKey, find_key, read_shard
 from blinklinmult.data.omni import build_schemas
 from blinklinmult.data.presets import build_hint, corpus_path
@@ -289,7 +289,7 @@ def _omni_config(config: DataConfig) -> OmniConfig:
         "pin_memory": config.pin_memory and pinning_helps(),
         "persistent_workers": config.persistent_workers,
         "prefetch_factor": config.prefetch_factor,
-        "metadata": list(KEY_METADATA),
+        "metadata": list(METADATA),
     }
     try:
         return OmniConfig(**settings)
