@@ -396,8 +396,12 @@ class TestBench:
         assert recommend(speeds).startswith(advice)
 
     def test_a_loader_without_batches(self):
+        class Empty(list):
+            def set_epoch(self, epoch):
+                self.epoch = epoch
+
         with pytest.raises(ConfigError, match="bench: the loader gives no batch"):
-            next(bench._endless([]))
+            next(bench._endless(Empty()))
 
     def test_a_source_without_samples_has_no_stages(self, config):
         settings = OmniConfig.from_file(config)

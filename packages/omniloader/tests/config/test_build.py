@@ -135,10 +135,22 @@ class TestDataLoader:
         assert omni[0]["speaker"] is None
         assert omni.metadata == ("speaker",)
 
+    def test_a_second_pass_of_one_epoch_is_warned_of(self, make):
+        loader = make().build_dataloader()
+        first = indices(loader)
+        with pytest.warns(UserWarning, match=r"iterated again at epoch 0: .* loader\.set_epoch"):
+            assert indices(loader) == first
+        loader.set_epoch(1)
+        next(iter(loader))  # a look is no pass
+        assert indices(loader) != first
+        valid = make().build_dataloader(training=False)
+        assert indices(valid) == indices(valid)
+
     def test_one_composition_a_batch(self, make):
         loader = make(composition="per_source", batch_sizes={"sensors": 2}).build_dataloader()
         for batch in loader:
             assert len(set(batch["dataset"])) == 1
+        loader.set_epoch(1)
         sizes = {batch["dataset"][0]: len(batch["dataset"]) for batch in loader}
         assert sizes == {"speech": 4, "sensors": 2}
 
@@ -181,6 +193,7 @@ class TestState:
         loader = config.build_dataloader()
         loader.set_epoch(2)
         whole = indices(loader)
+        loader.set_epoch(2)
         iterator = iter(loader)
         for _ in range(consumed):
             next(iterator)

@@ -27,6 +27,7 @@ def main() -> None:
     config = OmniConfig(batch_size=4, num_workers=2, persistent_workers=True)
     loader = config.build_dataloader([Threads()], [schema])
     print(json.dumps([batch["threads"].tolist() for batch in loader]), flush=True)
+    loader.set_epoch(1)
     batches = iter(loader)
     next(batches)
     print("in the middle of an epoch", flush=True)

@@ -484,3 +484,17 @@ def test_what_marks_a_missing_value_is_counted_although_the_dtype_cannot_hold_it
     assert facts(report, "label").valid_fraction == facts(report, "grade").valid_fraction == 1 / 3
     assert (facts(report, "label").misfits, facts(report, "grade").misfits) == (1, 1)
     assert (facts(report, "grade").minimum, facts(report, "grade").maximum) == (3, 3)
+
+
+@pytest.mark.parametrize("pad", [True, False])
+def test_sequences_that_lose_their_end_are_said(pad):
+    schema = DatasetSchema([TensorSpec("x", time_dim=3)])
+    data = [{"x": torch.zeros(n)} for n in (2, 3, 5, 7)]
+    report = validate(OmniLoader([data], [schema], pad_features=pad, names=["a"]))
+    texts = [str(finding) for finding in report.findings]
+    said = (
+        "warning: source 'a', 'x': 2 of 4 samples read are longer than time_dim=3 (up to 7 steps) "
+        "and lose their end; raise time_dim, or keep native lengths (pad_features: false) and "
+        "crop at random"
+    )
+    assert texts == ([said] if pad else [])

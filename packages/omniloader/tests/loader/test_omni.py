@@ -17,6 +17,7 @@ from omniloader.sampling.draw import DrawBatch, DrawIndex
 from omniloader.sampling.strategies import RoundRobinStrategy
 from omniloader.schema.batch import UnifiedBatch
 from omniloader.schema.spec import DatasetSchema, TensorSpec, UnifiedSchema
+from omniloader.transforms.base import Transform
 
 SCALAR = DatasetSchema(targets=[TensorSpec("y", placeholder=-5.0)])
 
@@ -374,7 +375,7 @@ def test_describe_validate_repr_and_close() -> None:
         200,
     ]
     assert omni.validate(strict=True) is not None
-    assert repr(omni).startswith("OmniLoader(faces: 40, speech: 200; UnifiedSchema(")
+    assert repr(omni).startswith("OmniLoader({'faces': 40, 'speech': 200}; UnifiedSchema(")
     closed = []
     datasets[0].close = lambda: closed.append(1)  # type: ignore[attr-defined]
     omni.close()
@@ -389,3 +390,52 @@ def test_one_schema_in_place_of_a_list_is_refused() -> None:
         SchemaError, match="got one DatasetSchema; write \\[dataset\\], \\[schema\\]"
     ):
         OmniLoader(Scripted({"y": 1.0}), SCALAR)  # type: ignore[arg-type]
+
+
+class Careless(Transform):
+    """A user's transform that does one thing wrong."""
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+
+    def apply(self, sample: dict[str, Any], generator: torch.Generator) -> dict[str, Any]:
+        if self.fault == "dtype":
+            sample["x"] = sample["x"].double()
+        if self.fault == "width":
+            sample["x"] = sample["x"][:, :1]
+        if self.fault == "mask":
+            sample["x"] = sample["x"][:2]
+        if self.fault == "lost":
+            del sample["x_mask"]
+        if self.fault == "raises":
+            raise RuntimeError("no such filter")
+        return sample
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        ("dtype", r"'x': after a transform must still have dtype torch.float32, got torch.float64"),
+        ("width", r"'x': after a transform each step must still have shape \(3,\), got \(1,\)"),
+        ("mask", r"'x': after a transform the mask must be bool of shape \(2,\) like the value"),
+        ("lost", r"a transform must keep 'x_mask' as a tensor, got NoneType"),
+    ],
+)
+def test_what_a_transform_must_keep(batched: bool, fault: str, text: str) -> None:
+    schema = DatasetSchema([TensorSpec("x", feature_dim=3, time_dim=4)])
+    data = DictTensorDataset({"x": torch.zeros(2, 4, 3)})
+    omni = OmniLoader([data], [schema], names=["a"], transform=Careless(fault))
+    with pytest.raises(SampleError, match=rf"source 'a', key '1'.*{text}"):
+        omni.__getitems__([1]) if batched else omni[1]
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_an_error_in_a_transform_says_which_and_where(batched: bool) -> None:
+    schema = DatasetSchema([TensorSpec("x", feature_dim=3, time_dim=4)])
+    data = DictTensorDataset({"x": torch.zeros(2, 4, 3)})
+    omni = OmniLoader([data], [schema], names=["a"], transform=Careless("raises"))
+    with pytest.raises(RuntimeError, match="no such filter") as caught:
+        omni.__getitems__([1]) if batched else omni[1]
+    note = "while Careless transformed a sample (source 'a', key '1')"
+    assert caught.value.__notes__ == [note]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import count as numbers_from
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from omniloader.cli.common import AsJson, ConfigPath, command, load
 from omniloader.cli.console import show, show_json, table, track
 from omniloader.cli.stages import Stage, stage_times
-from omniloader.config import OmniConfig
+from omniloader.config import OmniConfig, OmniDataLoader
 from omniloader.errors import ConfigError
 
 # More workers are worth it while they bring at least this much.
@@ -112,9 +113,10 @@ def _timed(
     return samples, seconds, waited, _peak_megabytes(_child_pids())
 
 
-def _endless(loader: DataLoader[Any]) -> Iterator[dict[str, Any]]:
+def _endless(loader: OmniDataLoader) -> Iterator[dict[str, Any]]:
     """Epoch after epoch, so that a small data set can be timed too."""
-    while True:
+    for epoch in numbers_from(0):
+        loader.set_epoch(epoch)
         empty = True
         for batch in loader:
             empty = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ class OmniDataLoader(DataLoader[Any]):
     # No __init__ of its own: Lightning and Accelerate make a loader again from its arguments.
     _planned: OmniBatchSampler | None = None
     _counted: tuple[int, int] = (0, 0)
+    _finished: int | None = None
     # Accelerate leaves such a loader as it is: sharing out a second time would lose samples.
     _is_accelerate_prepared = True
 
@@ -45,6 +47,7 @@ class OmniDataLoader(DataLoader[Any]):
         Args:
             epoch: From 0.
         """
+        self._finished = None
         self._index_sampler.set_epoch(epoch)
 
     def index_batches(self) -> Iterable[Sequence[int]]:
@@ -53,6 +56,7 @@ class OmniDataLoader(DataLoader[Any]):
         return batches
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        self._warn_of_a_second_pass()
         inner = super().__iter__()
         # A sampler that a trainer has put around ours knows no epoch.
         self._counted = (getattr(self._index_sampler, "epoch", 0), 0)
@@ -62,6 +66,22 @@ class OmniDataLoader(DataLoader[Any]):
         for count, batch in enumerate(inner, 1):
             self._counted = (self._counted[0], count)
             yield batch
+        self._finished = self._counted[0]
+
+    def _warn_of_a_second_pass(self) -> None:
+        sampler = self._index_sampler
+        order = getattr(sampler, "sampler", sampler)
+        if (
+            isinstance(order, OmniSampler)
+            and order.shard.training
+            and self._finished == order.epoch
+        ):
+            warnings.warn(
+                f"this loader is iterated again at epoch {order.epoch}: the same order and "
+                "augmentation once more; call loader.set_epoch(epoch) before each epoch",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def state_dict(self) -> State:
         """Where the run stands, as small plain JSON.
@@ -90,7 +110,7 @@ class OmniDataLoader(DataLoader[Any]):
         """
         sampler = self._resumable()
         changed = bool(sampler.load_state_dict(state, migrate=migrate))
-        self._counted = (sampler.epoch, 0)
+        self._counted, self._finished = (sampler.epoch, 0), None
         return changed
 
     def _resumable(self) -> Any:

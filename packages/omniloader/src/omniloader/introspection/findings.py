@@ -56,6 +56,15 @@ def _key_findings(label: str, key: str, counts: KeyTally) -> Iterator[Finding]:
     if nonfinite and counts.spec.nonfinite == "raise":
         text = f"{nonfinite} NaN or infinite values, and its spec says nonfinite='raise'"
         yield Finding(level="error", source=label, key=key, text=text)
+    time_dim = counts.spec.time_dim
+    longer = [n for n in counts.lengths if time_dim is not None and n > time_dim]
+    if longer and counts.pad_features:
+        text = (
+            f"{len(longer)} of {counts.present} samples read are longer than time_dim={time_dim} "
+            f"(up to {max(longer)} steps) and lose their end; raise time_dim, or keep native "
+            "lengths (pad_features: false) and crop at random"
+        )
+        yield Finding(level="warning", source=label, key=key, text=text)
     if counts.present > len(counts.misfits) and counts.valid == 0:
         text = f"no real value in the {counts.samples} samples read: its masks are all False"
         yield Finding(level="warning", source=label, key=key, text=text)

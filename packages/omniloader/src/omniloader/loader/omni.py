@@ -16,6 +16,7 @@ from omniloader.introspection import Report, describe, validate
 from omniloader.loader.arguments import bound, checked_metadata, covering, whole
 from omniloader.loader.draws import IndexSpace, groups, unpack
 from omniloader.loader.faults import FaultLog
+from omniloader.loader.kept import kept
 from omniloader.loader.lengths import lengths_of
 from omniloader.loader.reader import SourceReader
 from omniloader.sampling.sampler import OmniSampler
@@ -188,7 +189,8 @@ class OmniLoader(Dataset[Sample]):
         if self.transform is None:
             return unified
         draw = Draw(self.seed, *(np.array([value]) for value in (epoch, flat, visit)))
-        return self.transform.transform_sample(unified, draw, training=self.training)
+        result = self.transform.transform_sample(unified, draw, training=self.training)
+        return kept(self.schema, result)
 
     def __getitems__(self, indices: Sequence[int]) -> UnifiedBatch | list[Sample]:
         """Many unified samples at once: what ``DataLoader`` asks for when it builds a batch.
@@ -221,7 +223,8 @@ class OmniLoader(Dataset[Sample]):
         if self.transform is None:
             return batch
         draw = Draw(self.seed, epochs, flat, visits)
-        return self.transform.transform_batch(batch, draw, training=self.training)
+        changed = self.transform.transform_batch(batch, draw, training=self.training)
+        return kept(self.schema, changed)
 
     @property
     def epoch(self) -> int:
@@ -293,7 +296,5 @@ class OmniLoader(Dataset[Sample]):
         return validate(self, num_samples=num_samples, strict=strict)
 
     def __repr__(self) -> str:
-        parts = ", ".join(
-            f"{name}: {size}" for name, size in zip(self.names, self.dataset_sizes, strict=True)
-        )
-        return f"OmniLoader({parts}; {self.schema!r})"
+        sizes = dict(zip(self.names, self.dataset_sizes, strict=True))
+        return f"OmniLoader({sizes}; {self.schema!r})"

@@ -177,7 +177,7 @@ class Transform(ABC):
         return self._checked(self.apply(sample, fresh_generator(generator)))
 
     def _sample(self, sample: Sample, draw: Draw, place: Place, training: bool) -> Sample:
-        return self._checked(self.apply(sample, generator_of(int(draw.keys(place)[0]))))
+        return self._applied(sample, generator_of(int(draw.keys(place)[0])))
 
     def _batch(
         self, batch: UnifiedBatch, draw: Draw, place: Place, training: bool
@@ -185,10 +185,18 @@ class Transform(ABC):
         keys = draw.keys(place).tolist()
         views = list(batch)
         rows = [
-            self._checked(self.apply(dict(view), generator_of(key)))
+            self._applied(dict(view), generator_of(key))
             for view, key in zip(views, keys, strict=True)
         ]
         return merge_rows(batch, views, rows)
+
+    def _applied(self, sample: Sample, generator: torch.Generator) -> Sample:
+        where = f"source '{sample.get('dataset')}', key '{sample.get('key')}'"
+        try:
+            return self._checked(self.apply(sample, generator))
+        except Exception as error:
+            error.add_note(f"while {type(self).__name__} transformed a sample ({where})")
+            raise
 
     def _checked(self, result: Any) -> Sample:
         if isinstance(result, dict):
