@@ -234,6 +234,15 @@ def test_loaders_and_samplers_are_there_after_setup_and_tolerate_early_creation(
     assert len(data.loaders["test"]) == 5
 
 
+def test_an_epoch_told_before_setup_is_the_one_that_is_read() -> None:
+    early, late = module(), module()
+    early.set_epoch(3)
+    late.setup("fit")
+    late.set_epoch(3)
+    indices = [[b["index"].tolist() for b in m.train_dataloader()] for m in (early, late, module())]
+    assert indices[0] == indices[1] != indices[2]
+
+
 def test_an_epoch_without_a_batch_is_refused_in_setup() -> None:
     data = OmniDataModule(OmniConfig(batch_size=99, drop_last=True), train=split(3, 2))
     with pytest.raises(PlanError, match="drop_last would drop everything"):

@@ -76,6 +76,7 @@ class OmniDataModule(lightning.LightningDataModule):
         self.samplers: dict[str, OmniSampler] = {}
         self._given = {TRAIN: train, VALID: valid, TEST: test}
         self._dataloaders: dict[str, OmniDataLoader] = {}
+        self._epoch = 0
 
     # -- what a subclass may say -----------------------------------------------------------
 
@@ -123,6 +124,7 @@ class OmniDataModule(lightning.LightningDataModule):
         Args:
             epoch: The upcoming epoch, from 0.
         """
+        self._epoch = epoch  # of splits that are opened later, too
         for dataloader in self._dataloaders.values():
             dataloader.set_epoch(epoch)
 
@@ -174,7 +176,7 @@ class OmniDataModule(lightning.LightningDataModule):
             split == TRAIN,
             self.schema,
         )
-        self._assemble(split, 0)
+        self._assemble(split, self._epoch)
 
     def _assemble(self, split: str, epoch: int) -> None:
         omni = self.loaders[split]
