@@ -74,6 +74,16 @@ def test_a_file_has_the_layout_dtypes_filters_and_attributes_of_the_format(tmp_p
     assert {name: str(dtypes[name]) for name in expected} == expected
 
 
+def test_texts_of_frames_are_fitted_and_packed_like_numbers(tmp_path: Path) -> None:
+    path, quality = tmp_path / "rn15.h5", {"landmark_source": ["mesh", "", "häarcascade"]}
+    with H5Writer(RN15, path) as writer:
+        key = writer.add("test", "v", "0", "left", quality=quality, **window(RN15, steps=3))
+    with h5py.File(path) as file:
+        node = file["test"][key]["landmark_source"]
+        assert node.asstr()[()].tolist() == ["mesh", "", "häarcascade", "", "", ""]
+        assert (node.compression, node.compression_opts, node.shuffle) == ("gzip", 4, True)
+
+
 def test_stills_have_no_rate_and_no_window(tmp_path: Path) -> None:
     path = tmp_path / "mrl.h5"
     with H5Writer(MRL, path) as writer:

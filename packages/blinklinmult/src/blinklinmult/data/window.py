@@ -108,8 +108,8 @@ class WindowFitter:
                 value = value.astype(np.int32)
             if value.dtype.kind not in "biufU":
                 raise self._error(name, "must be numbers, bool or text", value.dtype)
-            if value.ndim and len(value) == self._steps and value.dtype.kind != "U":
-                self._store(name, value, 0)
+            if value.ndim and len(value) == self._steps:
+                self._store(name, value, "" if value.dtype.kind == "U" else 0)
             else:
                 self.stored[name] = value
 
@@ -166,13 +166,15 @@ class WindowFitter:
 
     # -- fitting ---------------------------------------------------------------------------
 
-    def _store(self, name: str, value: Array, filler: float, mask: Array | None = None) -> None:
+    def _store(
+        self, name: str, value: Array, filler: float | str, mask: Array | None = None
+    ) -> None:
         self.stored[name] = _fitted(value, self._spec.time_dim, filler)
         if mask is not None:
             self.stored[mask_name(name)] = _fitted(mask, self._spec.time_dim, False)
 
 
-def _fitted(value: Array, steps: int, filler: float) -> Array:
+def _fitted(value: Array, steps: int, filler: float | str) -> Array:
     """The first ``steps`` frames, or all of them and a tail of ``filler``."""
     if len(value) >= steps:
         return value[:steps]

@@ -231,13 +231,13 @@ class H5Writer:
 
 def store_array(group: h5py.Group, name: str, array: npt.NDArray[Any]) -> None:
     """Store one value: compressed in one chunk if it has an axis, else as it is."""
+    options: dict[str, Any] = {}
     if array.dtype.kind == "U":
-        group.create_dataset(name, data=array.astype(object), dtype=h5py.string_dtype())
-    elif array.ndim == 0 or array.size == 0:
-        group.create_dataset(name, data=array)
-    else:
+        array, options["dtype"] = array.astype(object), h5py.string_dtype()
+    if array.ndim and array.size:
         # A window is always read whole: one chunk is one look-up and one inflate.
-        group.create_dataset(name, data=array, chunks=array.shape, **COMPRESSION)
+        options |= {"chunks": array.shape, **COMPRESSION}
+    group.create_dataset(name, data=array, **options)
 
 
 __all__ = ["COMPRESSION", "STATISTICS", "H5Writer", "WriterError", "store_array"]
