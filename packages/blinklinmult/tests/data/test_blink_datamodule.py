@@ -305,7 +305,22 @@ def test_cached_embeddings_arrive_with_their_sample(
             assert batch["eye_embedding_mask"][:, 0].all()
 
 
-def test_all_wrappers_reach_a_spawned_worker(root: Path, cache: Path) -> None:
+def test_spawned_workers_read_the_same_in_every_epoch(root: Path, cache: Path) -> None:
+    options = {"stills": True, "fit_fractions": {"rn15": 0.4}, "embedding_cache": str(cache)}
+    here, there = module(root, **options), module(root, **options)
+    there.config = there.config.replace(num_workers=1, persistent_workers=True)
+    loader = there.train_dataloader()
+    loader.multiprocessing_context = "spawn"
+    for epoch in (1, 2):
+        here.set_epoch(epoch)
+        loader.set_epoch(epoch)
+        for one, two in zip(here.train_dataloader(), loader, strict=True):
+            assert one["key"] == two["key"]
+            assert torch.equal(one["eye_embedding"], two["eye_embedding"])
+            assert torch.equal(one["eye_image"], two["eye_image"])
+
+
+def test_all_wrappers_can_be_pickled(root: Path, cache: Path) -> None:
     options = {"stills": True, "fit_fractions": {"rn15": 0.5}}
     data = module(root, embedding_cache=str(cache), **options)
     data.setup("fit")
@@ -396,12 +411,12 @@ def fit(data: BlinkDataModule, folder: Path, **options: Any) -> list[tuple[int, 
 
 def test_two_epochs_are_equal_for_any_number_of_workers(root: Path, tmp_path: Path) -> None:
     seen = []
-    for count in (0, 2):
+    for count in (0, 1, 2):
         # worker_count would clamp to the cores of the machine that tests run on.
         data = module(root, fit_fractions={"rn15": 0.5, "cew": 0.5})
         data.config = data.config.replace(num_workers=count, persistent_workers=count > 0)
         seen.append(fit(data, tmp_path))
-    assert seen[0] == seen[1]
+    assert seen[0] == seen[1] == seen[2]
     epochs = [{key for e, keys, _ in seen[0] if e == epoch for key in keys} for epoch in (0, 1)]
     assert epochs[0] != epochs[1]
 
