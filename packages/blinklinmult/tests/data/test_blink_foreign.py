@@ -23,23 +23,11 @@ from blinklinmult.train.config import DataConfig
 from omniloader.errors import SourceError
 
 HINT = "build it"
-SIGNALS = ("eye_blur", "eye_exposure", "eye_contour_fit", "eye_jitter")
 T = 6
 
-FULL = DatasetSpec(
-    "rn15",
-    fps=4,
-    image_size=SIZE,
-    feature_dim=5,
-    has_blink_presence=True,
-    has_eye_state=True,
-    has_head_pose=True,
-    has_blink_ids=True,
-    quality_signals=SIGNALS,
-)
 PLAIN = DatasetSpec("hust_lebw", fps=4, image_size=SIZE, has_blink_presence=True)
 STILL = DatasetSpec("mrl", image_size=SIZE, has_eye_state=True, has_eye_side=False)
-SPECS = {spec.name: spec for spec in (FULL, PLAIN, STILL)}
+SPECS = {spec.name: spec for spec in (RN15, PLAIN, STILL)}
 
 
 def pack(group: h5py.Group, name: str, value: Any) -> None:

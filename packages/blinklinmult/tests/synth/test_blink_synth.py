@@ -38,7 +38,7 @@ def test_a_root_is_ready_to_read_and_the_same_each_time(tmp_path: Path) -> None:
     assert specs == [PRESETS[name] for name in names]
     for spec in specs:
         paths = [corpus_path(tmp_path / folder, spec.name) for folder in ("a", "b")]
-        assert check_file(spec, paths[0], "") == ("test", "train", "valid")
+        assert check_file(spec, paths[0], "") == ("train", "valid", "test")
         one, two = (open_corpus(spec, path, "train") for path in paths)
         for key in set(one[0]) - {"key"}:
             if hasattr(one[0][key], "numpy"):
