@@ -17,6 +17,7 @@ from blinklinmult.data.corpus import check_file, open_corpus
 from blinklinmult.data.datamodule import BlinkDataModule
 from blinklinmult.data.presets import corpus_path
 from blinklinmult.data.spec import DatasetSpec
+from blinklinmult.data.stills import StillConfig, StillFramesDataset
 from blinklinmult.data.summary import summarise
 from blinklinmult.errors import DataModuleError
 from blinklinmult.train.config import DataConfig
@@ -151,6 +152,32 @@ def test_foreign_files_make_a_run(workers: int, stills: bool, tmp_path: Path) ->
                 ids = batch["blink_ids"][~batch["blink_ids_mask"]]
                 assert (ids == -1).all()
                 assert {type(blink) for blink in batch["blink_id"]} == {int}
+
+
+def test_a_sample_that_names_no_blink_has_none(tmp_path: Path) -> None:
+    keys = sorted(foreign_file(tmp_path, RN15))
+    path = corpus_path(tmp_path, "rn15")
+    with h5py.File(path, "r+") as file:
+        del file["train"][keys[2]]["blink_id"]
+    data = open_corpus(RN15, path, "train")
+    assert [int(blink) for blink in data.read_batch(np.arange(4))["blink_id"]] == [-1, 0, -1, 2]  # type: ignore[union-attr]
+    assert [int(data[i]["blink_id"]) for i in range(4)] == [-1, 0, -1, 2]
+
+
+def test_stills_of_samples_that_lack_a_value_lack_it_too(tmp_path: Path) -> None:
+    keys = sorted(foreign_file(tmp_path, RN15))
+    path = corpus_path(tmp_path, "rn15")
+    with h5py.File(path, "r+") as file:
+        del file["train"][keys[2]]["head_pose"]
+    options = StillConfig(stride=1)
+    stills = StillFramesDataset(open_corpus(RN15, path, "train"), options, "rn15", balance=False)
+    found = stills.read_batch(np.arange(len(stills)))["head_pose"]
+    lacking = [
+        value is None
+        for value in found  # type: ignore[union-attr]
+    ]
+    numbers = [int(key.split("|")[1]) for key in stills.sample_ids]
+    assert lacking == [12 <= number < 18 for number in numbers]
 
 
 # -- damage ----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ them are omniloader's; this module owns which files are opened, and how.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -134,11 +134,13 @@ class BlinkDataModule(OmniDataModule):
         Raises:
             DataModuleError: If no corpus has a test split.
         """
-        return self._tested(super().test_dataloader)
+        self._need_test_split()
+        return super().test_dataloader()
 
     def predict_dataloader(self) -> OmniDataLoader:
         """The test loader, for predictions; raises as :meth:`test_dataloader`."""
-        return self._tested(super().predict_dataloader)
+        self._need_test_split()
+        return super().predict_dataloader()
 
     def open_split(self, split: str) -> Split | None:
         """Datasets and schemas of the corpora that have this split; None if none has.
@@ -168,17 +170,14 @@ class BlinkDataModule(OmniDataModule):
         datasets, schemas = zip(*opened, strict=True)
         return list(datasets), list(schemas)
 
-    def _tested(self, make: Callable[[], OmniDataLoader]) -> OmniDataLoader:
-        try:
-            return make()
-        except ConfigError as error:
-            if TEST in self.loaders:
-                raise
+    def _need_test_split(self) -> None:
+        self.setup("test")
+        if TEST not in self.loaders:
             names = ", ".join(spec.name for spec in self.specs)
             raise DataModuleError(
                 f"datasets, eval_datasets: none of {names} has a sample to test on; build their "
                 "test split, or name a corpus that has one"
-            ) from error
+            )
 
     # -- one corpus ------------------------------------------------------------------------
 
