@@ -8,13 +8,13 @@ them are omniloader's; this module owns which files are opened, and how.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from blinklinmult.data.cached import CachedEmbeddingDataset
-from blinklinmult.data.corpus import METADATA, check_file, open_corpus
+from blinklinmult.data.corpus import check_file, open_corpus
 from blinklinmult.data.embeddings import CacheKey, find_key, read_shard
+from blinklinmult.data.mixing import build_strategy, omni_config
 from blinklinmult.data.omni import build_schemas
 from blinklinmult.data.presets import build_hint, corpus_path
 from blinklinmult.data.spec import DatasetSpec
@@ -24,40 +24,12 @@ from blinklinmult.data.workers import MAX_WORKERS, inflating_threads, pinning_he
 from blinklinmult.errors import DataModuleError, EmbeddingCacheError
 from blinklinmult.train.config import STRATEGIES, DataConfig
 from omniloader._types import PathLike
-from omniloader.config import OmniConfig
 from omniloader.config.dataloader import OmniDataLoader
-from omniloader.errors import ConfigError, PlanError
+from omniloader.errors import PlanError
 from omniloader.integrations.lightning import TEST, TRAIN, OmniDataModule, Split
-from omniloader.sampling.mixing import MixingStrategy
 from omniloader.schema.spec import DatasetSchema, UnifiedSchema
 
 logger = logging.getLogger(__name__)
-
-
-def build_strategy(
-    name: str, sizes: list[int], kwargs: Mapping[str, Any] | None = None
-) -> MixingStrategy:
-    """Construct a mixing strategy by config name.
-
-    Args:
-        name: One of ``STRATEGIES``.
-        sizes: Sample count per dataset, in dataset order.
-        kwargs: Strategy-specific keyword arguments.
-
-    Raises:
-        DataModuleError: If the name is unknown, or the strategy does not take a keyword or value.
-    """
-    if name not in STRATEGIES:
-        raise DataModuleError(
-            f"strategy: unknown strategy {name!r}; known: {', '.join(STRATEGIES)}"
-        )
-    try:
-        config = OmniConfig(strategy=name, strategy_kwargs=dict(kwargs or {}))
-        return config.build_strategy(sizes)
-    except ConfigError as error:
-        raise DataModuleError(str(error)) from error
-    except PlanError as error:
-        raise DataModuleError(f"strategy_kwargs: {error}") from error
 
 
 class BlinkDataModule(OmniDataModule):
@@ -85,7 +57,7 @@ class BlinkDataModule(OmniDataModule):
         embedding_key: CacheKey | None = None,
     ) -> None:
         _check_specs(config, specs)
-        super().__init__(_omni_config(config))
+        super().__init__(omni_config(config))
         self.data_config = config
         self.specs = list(specs)
         self.root = Path(root).absolute()
@@ -273,27 +245,6 @@ def _check_specs(config: DataConfig, specs: list[DatasetSpec]) -> None:
             f"specs must be those of datasets and eval_datasets ({', '.join(sorted(wanted))}), "
             f"got {', '.join(spec.name for spec in specs)}; use DataConfig.resolve_specs"
         )
-
-
-def _omni_config(config: DataConfig) -> OmniConfig:
-    """The run's loader settings, for omniloader's assembly."""
-    settings: dict[str, Any] = {
-        "seed": config.seed,
-        "batch_size": config.batch_size,
-        "num_workers": worker_count(config.num_workers),
-        "strategy": config.strategy,
-        "strategy_kwargs": dict(config.strategy_kwargs),
-        "transforms": list(config.transforms),
-        "drop_last": True,
-        "pin_memory": config.pin_memory and pinning_helps(),
-        "persistent_workers": config.persistent_workers,
-        "prefetch_factor": config.prefetch_factor,
-        "metadata": list(METADATA),
-    }
-    try:
-        return OmniConfig(**settings)
-    except ConfigError as error:
-        raise DataModuleError(str(error)) from error
 
 
 __all__ = [
