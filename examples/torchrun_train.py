@@ -10,6 +10,7 @@ processes too: it takes up the last checkpoint and trains on the batches that we
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 from pathlib import Path
@@ -106,6 +107,10 @@ def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     train(options)
+    # A rank that leaves while the other still talks to it takes gloo's threads down mid-call, and
+    # the model's hooks hold on to the group: meet, let go of them, then leave.
+    dist.barrier()
+    gc.collect()
     dist.destroy_process_group()
 
 
