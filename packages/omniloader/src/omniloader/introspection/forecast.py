@@ -118,7 +118,7 @@ def forecast(
     Returns:
         The forecast.
     """
-    sources = _source_shares(loader, counts)
+    sources = source_shares(loader, counts)
     starts = np.cumsum([0, *loader.dataset_sizes])
     declares = {
         key: np.array([key in schema.keys for schema in loader.schemas], dtype=bool)
@@ -157,7 +157,13 @@ def forecast(
     )
 
 
-def _source_shares(loader: SizedMix, counts: Sequence[int]) -> tuple[SourceShare, ...]:
+def source_shares(loader: SizedMix, counts: Sequence[int]) -> tuple[SourceShare, ...]:
+    """What each source gives to an epoch.
+
+    Args:
+        loader: The mix; only its names and sizes are asked for.
+        counts: Draws a source in the epoch.
+    """
     total = sum(counts)
     return tuple(
         SourceShare(

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import base64
+import html
 import io
 import re
+import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.image import imsave
 
-try:
-    from matplotlib import rc_context
-    from matplotlib.axes import Axes
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-    from matplotlib.image import imsave
-except ImportError as error:
-    raise ImportError(
-        "omniloader.report draws with matplotlib and jinja2; pip install 'omniloader[report]'"
-    ) from error
-
-# Okabe & Ito (2008): told apart by colour-blind readers, on white and on black.
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C", "#B8A800")
+# Okabe & Ito (2008) without black and yellow, which vanish on one of the two pages, and two that
+# stay apart from these for colour-blind readers: CIELAB distance over 16 for each kind.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#9048F0", "#C0A860")
 # Ink is drawn in a colour nothing else has, and becomes the page's own text colour.
 INK = "#010203"
+
+_SETTINGS = {
+    "svg.hashsalt": "omniloader",
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # a name may hold dollars
+    "font.size": 9.0,
+    "lines.linewidth": 1.3,
+    **dict.fromkeys(
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
+    ),
+}
+# Drawn small enough for a phone, a figure may grow by this on a desk.
+_STRETCH = 1.2
+# Settings of matplotlib belong to the process: one figure at a time.
+_DRAWING = threading.Lock()
 
 Svg = str
 
@@ -33,39 +46,39 @@ Svg = str
 def figure(width: float, height: float, draw: Callable[[Figure], None], title: str) -> Svg:
     """Draw a figure and give it as an ``<svg>`` element.
 
+    The settings of the process, such as a style that is in use, have no part in it, and come out
+    as they were.
+
     Args:
-        width: Inches, of which a page shows 96 pixels or fewer.
+        width: Inches; the page scales it to the room there is.
         height: Inches.
         draw: Draws into the figure.
         title: What one sees, for readers that do not see it.
     """
-    settings = {
-        "svg.hashsalt": "omniloader",
-        "svg.fonttype": "none",
-        "font.family": "sans-serif",
-        "font.size": 9,
-    }
-    for part in ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"):
-        settings[part] = INK
-    with rc_context(settings):  # type: ignore[arg-type]
+    out = io.StringIO()
+    with _DRAWING, mpl.rc_context(), warnings.catch_warnings():
+        # matplotlib only measures a text; the browser, which has the letters, draws it.
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        warnings.filterwarnings("ignore", "Matplotlib currently does not support", UserWarning)
+        mpl.rcdefaults()
+        mpl.rcParams.update(_SETTINGS)  # type: ignore[arg-type]
         made = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasSVG(made)
         made.patch.set_alpha(0.0)
         draw(made)
-        out = io.StringIO()
         made.savefig(out, format="svg", metadata={"Date": None})
-    return _inline(out.getvalue(), title)
+    return _inline(out.getvalue(), width, title)
 
 
-def _inline(svg: str, title: str) -> Svg:
+def _inline(svg: str, width: float, title: str) -> Svg:
     """Only the element, scaled by the page, in the page's ink."""
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    width, height = re.findall(r'(?:width|height)="([\d.]+)pt"', svg)[:2]
     svg = re.sub(r'(width|height)="[\d.]+pt"', "", svg, count=2)
-    label = title.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-    style = f'style="max-width:{float(height) and float(width) * 96 / 72:.0f}px"'
-    return svg.replace("<svg", f'<svg role="img" aria-label="{label}" {style}', 1)
+    # Names of groups, alike in all figures; ids that are referred to are hashes of what they name.
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
+    style = f'style="max-width:{width * 96 * _STRETCH:.0f}px"'
+    return svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(title)}" {style}', 1)
 
 
 def bare(axes: Axes, *, keep: str = "bottom") -> None:
@@ -78,11 +91,10 @@ def bare(axes: Axes, *, keep: str = "bottom") -> None:
 
 
 def png(pixels: npt.NDArray[Any]) -> str:
-    """An image ``(H, W, 3)`` or ``(H, W)`` in [0, 1] as a data URI."""
+    """An image ``(H, W, 3)`` or ``(H, W, 1)`` in [0, 1] as a data URI."""
     out = io.BytesIO()
     clipped = np.clip(np.nan_to_num(pixels.astype(np.float64)), 0.0, 1.0)
-    if clipped.ndim == 2:
-        clipped = np.repeat(clipped[:, :, None], 3, axis=2)
+    clipped = np.broadcast_to(clipped, (*clipped.shape[:2], 3))
     imsave(out, clipped, format="png", metadata={"Software": "omniloader"})
     return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode("ascii")
 
@@ -90,3 +102,8 @@ def png(pixels: npt.NDArray[Any]) -> str:
 def colour(number: int) -> str:
     """Colour of source, or line, number i."""
     return PALETTE[number % len(PALETTE)]
+
+
+def short(name: str, most: int = 18) -> str:
+    """A name that leaves room for the figure it stands beside."""
+    return name if len(name) <= most else name[: most - 1] + "…"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from omniloader._types import Sample
@@ -35,7 +37,7 @@ class Drawing:
 
 
 def draw_sample(specs: list[TensorSpec], sample: Sample) -> list[Drawing]:
-    """Draw the values of a sample that are real at all.
+    """Draw the values of a sample; one without a real position says so.
 
     Args:
         specs: What its source declares.
@@ -46,6 +48,8 @@ def draw_sample(specs: list[TensorSpec], sample: Sample) -> list[Drawing]:
         mask = sample[mask_name(spec.name)]
         if bool(mask.any()):
             drawings.append(_draw(spec, sample[spec.name], mask))
+        else:
+            drawings.append(Drawing(key=spec.name, text="missing"))
     return drawings
 
 
@@ -74,8 +78,10 @@ def _curves(key: str, value: np.ndarray, mask: np.ndarray) -> Svg:
         axes = made.add_subplot()
         marker = "o" if len(lines) == 1 else None
         for number, line in enumerate(lines.T):
-            axes.plot(line, color=colour(number), linewidth=1.0, marker=marker, markersize=3)
+            axes.plot(line, color=colour(number), marker=marker, markersize=3)
         axes.margins(x=0.01)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=3))
         bare(axes)
 
     return figure(3.4, 1.25, draw, f"{key} over its steps")
@@ -87,6 +93,8 @@ def _bars(key: str, value: np.ndarray) -> Svg:
     def draw(made: Figure) -> None:
         axes = made.add_subplot()
         axes.bar(range(len(shown)), np.nan_to_num(shown), color=colour(0))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=3))
         bare(axes)
 
     return figure(3.4, 1.25, draw, f"{key}, element by element")
@@ -97,7 +105,15 @@ def _frames(spec: TensorSpec, value: Tensor, mask: Tensor) -> tuple[str, ...]:
     real = mask.nonzero()[:, 0].numpy() if spec.is_sequence else np.array([0])
     picked = real[np.unique(np.linspace(0, len(real) - 1, _MOST_FRAMES).round().astype(int))]
     pixels = frames[picked].double().numpy()
-    low, high = pixels.min(), pixels.max()
-    if low < 0.0 or high > 1.0:
-        pixels = (pixels - low) / (high - low if high > low else 1.0)
-    return tuple(png(frame.transpose(1, 2, 0).squeeze()) for frame in pixels)
+    if spec.dtype == torch.uint8:
+        pixels = pixels / 255
+    return tuple(png(frame.transpose(1, 2, 0)) for frame in _in_range(pixels))
+
+
+def _in_range(pixels: np.ndarray) -> np.ndarray:
+    """Values in [0, 1] as they are; others, such as normalised ones, stretched to it."""
+    finite = pixels[np.isfinite(pixels)]
+    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+    if low >= 0.0 and high <= 1.0:
+        return pixels
+    return (pixels - low) / (high - low if high > low else 1.0)

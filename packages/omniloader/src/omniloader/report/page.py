@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, StrictUndefined
+
 from omniloader._types import PathLike
 from omniloader._version import __version__
 from omniloader.config import OmniConfig
+from omniloader.errors import ConfigError
+from omniloader.introspection.records import SourceFacts
 from omniloader.introspection.subject import Track, no_progress
 from omniloader.report import overview
-from omniloader.report.canvas import PALETTE
+from omniloader.report.canvas import colour
 from omniloader.report.cards import Drawing, draw_sample
 from omniloader.report.gather import Gathered, gather
-
-try:
-    from jinja2 import Environment, StrictUndefined
-except ImportError as error:
-    raise ImportError(
-        "omniloader.report writes pages with jinja2; pip install 'omniloader[report]'"
-    ) from error
+from omniloader.report.masks import MOST_ROWS, batch_masks
+from omniloader.report.words import breakable, plain
 
 
 @dataclass(frozen=True)
 class Card:
-    """One source on the page."""
+    """One source on the page; a sample is drawings, or why it cannot be read."""
 
-    label: str
-    colour: str
-    facts: list[tuple[str, str]]
-    samples: list[tuple[str, list[Drawing]]]
+    number: int
+    facts: SourceFacts
+    storage: list[tuple[str, str]]
+    samples: Sequence[tuple[str, list[Drawing] | str]]
 
 
 def render_report(
@@ -62,20 +61,27 @@ def render_report(
     data = gather(config, epochs, max_samples, shown, track)
     template = resources.files("omniloader.report").joinpath("page.html.j2")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters["breakable"] = breakable
     page = environment.from_string(template.read_text(encoding="utf-8"))
+    class_panels, many_classes = overview.classes(data)
+    keys = data.report.union_keys
     return page.render(
         version=__version__,
         data=data,
+        keys=keys,
         forecast=data.forecast,
         findings=_findings(data),
-        colours={label: _colour(i) for i, label in enumerate(data.labels)},
+        colours=[colour(number) for number in range(len(data.labels))],
         coverage=_coverage(data),
         shares=overview.shares_over_epochs(data),
         epochs=epochs,
         lengths=overview.lengths(data),
         equal_lengths=overview.equal_lengths(data),
-        classes=overview.classes(data),
-        masks=overview.batch_masks(data),
+        classes=class_panels,
+        many_classes=many_classes,
+        masks=None if data.batch is None else batch_masks(data.batch, keys, data.labels),
+        rows=0 if data.batch is None else len(data.batch["dataset_index"]),
+        most_rows=MOST_ROWS,
         cards=list(_cards(data)),
     )
 
@@ -87,10 +93,21 @@ def write_report(config: OmniConfig, path: PathLike, **options: Any) -> Path:
         config: Describes the mix.
         path: The file.
         **options: Those of :func:`render_report`.
+
+    Raises:
+        ConfigError: If the file cannot be written; found before anything is read.
     """
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    temporary.touch()  # a folder that may not be written to is found before the work
+    if target.is_dir():
+        raise ConfigError(f"report: {target}: must be a file, is a folder; give a file name in it")
+    try:
+        temporary.touch()
+    except OSError as error:
+        raise ConfigError(
+            f"report: {target}: cannot be written: {error.strerror}; "
+            "choose a folder that is there and that you may write to"
+        ) from error
     try:
         temporary.write_text(render_report(config, **options), encoding="utf-8")
         temporary.replace(target)
@@ -99,49 +116,40 @@ def write_report(config: OmniConfig, path: PathLike, **options: Any) -> Path:
     return target
 
 
-def _colour(number: int) -> str:
-    return PALETTE[number % len(PALETTE)]
-
-
 def _findings(data: Gathered) -> list[tuple[str, str, str]]:
-    """(level, whose, text), errors first, each once."""
-    found = {
-        (f.level, f"{f.source} · {f.key}" if f.key else f.source, f.text): None
-        for report in (data.checked, data.described)
-        for f in report.findings
-    }
-    found |= {("warning", "the plan", text): None for text in data.forecast.warnings}
+    """(level, whose, text), errors first."""
+    found = [
+        (f.level, f"{f.source} · {f.key}" if f.key else f.source, f.text)
+        for f in data.report.findings
+    ]
+    for text in dict.fromkeys(text for _, text in data.gaps):
+        parts = ", ".join(part for part, why in data.gaps if why == text)
+        found.append(("error", "this page", f"lacks {parts}: {text}"))
+    if data.forecast is not None:
+        found += [("warning", "plan", text) for text in data.forecast.warnings]
     return sorted(found, key=lambda finding: finding[0] != "error")
 
 
-def _coverage(data: Gathered) -> list[tuple[str, list[float | None]]]:
-    """Source to the real share of each key, None where it does not declare the key."""
-    declared, valid = data.described.coverage, data.described.valid_fraction
+def _coverage(data: Gathered) -> list[list[float | None]]:
+    """Real share of each key, a row a source, None where it does not declare the key."""
     return [
-        (
-            label,
-            [valid[label][k] if declared[label][k] else None for k in data.described.union_keys],
-        )
-        for label in data.labels
+        [
+            source.keys[key].valid_fraction if key in source.keys else None
+            for key in data.report.union_keys
+        ]
+        for source in data.report.sources
     ]
 
 
 def _cards(data: Gathered) -> Iterator[Card]:
     for number, (facts, schema) in enumerate(
-        zip(data.described.sources, data.omni.schemas, strict=True)
+        zip(data.report.sources, data.omni.schemas, strict=True)
     ):
-        shown = [("samples", f"{facts.size:,}")]
-        shown += [(name, _plain(value)) for name, value in facts.storage.items()]
         samples = [
-            (str(sample["key"]), draw_sample(schema.specs, sample))
+            ("", sample)
+            if isinstance(sample, str)
+            else (str(sample["key"]), draw_sample(schema.specs, sample))
             for sample in data.samples[facts.name]
         ]
-        yield Card(facts.name, _colour(number), shown, samples)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name}: {_plain(own)}" for name, own in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_plain, value))
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+        storage = [(name, plain(name, value)) for name, value in facts.storage.items()]
+        yield Card(number, facts, storage, samples)
