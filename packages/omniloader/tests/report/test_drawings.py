@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import base64
 import io
-from itertools import pairwise
+import re
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 pytest.importorskip("matplotlib", reason="the extra 'report' is not installed")
 pytest.importorskip("jinja2", reason="the extra 'report' is not installed")
@@ -20,7 +18,7 @@ from matplotlib.image import imread
 from omniloader import TensorSpec
 from omniloader.report.canvas import PALETTE, short
 from omniloader.report.cards import draw_sample
-from omniloader.report.masks import spaced
+from omniloader.report.masks import batch_masks
 
 
 def _luminance(colour: str) -> float:
@@ -36,19 +34,25 @@ def test_every_colour_stands_out_of_both_panels(panel: str, least: float) -> Non
         assert (high + 0.05) / (low + 0.05) > least, colour
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=12))
-def test_names_keep_their_distance_and_stay_inside(rows: list[int]) -> None:
-    end = float(max(sum(rows), 2 * len(rows)))
-    places = np.cumsum(rows) - np.array(rows) / 2
-    moved = spaced(places, 2.0, end)
-    assert all(after - before >= 2.0 - 1e-9 for before, after in pairwise(moved))
-    assert moved[0] >= 0.0
-    assert moved[-1] <= end
-
-
-def test_names_with_room_stay_where_they_are() -> None:
-    np.testing.assert_array_equal(spaced(np.array([3.0, 9.0]), 2.0, 12.0), [3.0, 9.0])
+def test_masks_are_rows_by_source_and_columns_by_key() -> None:
+    batch = {
+        "dataset_index": torch.tensor([2, 0, 2]),
+        "audio_mask": torch.tensor([[True, False], [True, True], [False, False]]),
+        "mood_mask": torch.tensor([True, False, True]),
+    }
+    svg, sources = batch_masks(batch, ["audio", "mood"])
+    assert sources == [0, 2]
+    assert re.findall(r">(\w+)</text>", svg) == ["audio", "mood"]
+    (uri,) = re.findall(r'xlink:href="(data:image/png;base64,[^"]+)"', svg)
+    image = imread(io.BytesIO(base64.b64decode("".join(uri.split(",")[1].split()))))[::1]
+    blue, green = ([*bytes.fromhex(PALETTE[i][1:]), 255] for i in (0, 2))
+    height, width = image.shape[:2]
+    seen = (image[[height // 6, height // 2, -height // 6]] * 255).round().astype(int)
+    columns = [width // 8, width * 4 // 8, -2]  # two steps of audio, then mood
+    real = [
+        [tuple(seen[row, c]) in {tuple(blue), tuple(green)} for c in columns] for row in (0, 1, 2)
+    ]
+    assert sorted(real) == sorted([[True, True, False], [True, False, True], [False, False, True]])
 
 
 def test_long_names_are_cut() -> None:
@@ -99,3 +103,21 @@ def test_a_missing_value_says_so_and_masked_frames_are_left_out() -> None:
 def test_values_without_a_picture_are_named_by_shape() -> None:
     spec = TensorSpec("map", shape=(2, 5))
     assert _drawn(spec, torch.zeros(2, 5), torch.tensor(True)).text == "shape (2, 5)"
+
+
+@pytest.mark.parametrize(
+    ("spec", "shape", "part"),
+    [
+        (TensorSpec("a", feature_dim=12, time_dim=3), (3, 12), "6 of 12 columns"),
+        (TensorSpec("a", feature_dim=6, time_dim=3), (3, 6), ""),
+        (TensorSpec("a", time_dim=3), (3,), ""),
+        (TensorSpec("a", feature_dim=100), (100,), "64 of 100 elements"),
+        (TensorSpec("a", shape=(3, 2, 2), time_dim=30), (30, 3, 2, 2), "8 of 30 frames"),
+        (TensorSpec("a", shape=(3, 2, 2)), (3, 2, 2), ""),
+    ],
+)
+def test_a_drawing_says_what_it_leaves_out(
+    spec: TensorSpec, shape: tuple[int, ...], part: str
+) -> None:
+    mask = torch.ones(spec.mask_shape, dtype=torch.bool)
+    assert _drawn(spec, torch.zeros(shape), mask).part == part

@@ -37,6 +37,7 @@ def page(tmp_path: Path) -> Page:
     def drawn(
         *names: str,
         n: int = 6,
+        more: int = 0,
         classes: int = 3,
         spoil: str | None = None,
         epochs: int = 2,
@@ -46,7 +47,7 @@ def page(tmp_path: Path) -> Page:
         entries = []
         for number, name in enumerate(names):
             root = tmp_path / f"c{number}"
-            for i in range(n):
+            for i in range(n + more * (number == 0)):
                 _save(root / f"s{i:03}", "audio", rng.normal(size=(3 + i % 9, 2)))
                 _save(root / f"s{i:03}", "mood", np.int64(i % classes))
             features = [{"name": "audio", "feature_dim": 2, "time_dim": 8, "dtype": "float64"}]
@@ -75,7 +76,7 @@ def test_any_name_can_be_drawn(page: Page, name: str) -> None:
     assert [str(warning.message) for warning in caught] == []
     shown = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     assert shown.replace('"', "&#34;") in html.replace("_<wbr>", "_")  # in the page
-    assert f">{shown}</text>" in html  # beside the masks
+    assert f">{shown}</text>" in html  # beside the lengths
     assert "<b>&" not in html
 
 
@@ -141,6 +142,17 @@ def test_no_two_elements_share_an_id_that_differ(page: Page) -> None:
     ):
         assert seen.setdefault(name, body) == body
     assert "<g id=" not in page("a", "b")
+
+
+def test_only_a_level_mix_is_called_level(page: Page) -> None:
+    annealed = {"strategy": "annealed_temperature", "strategy_kwargs": {"num_epochs": 2}}
+    assert "The mix stays the same." in page("a", "b", **annealed)
+    assert "The mix stays the same." not in page("a", "b", more=30, **annealed)
+
+
+def test_weights_by_name_are_understood(page: Page) -> None:
+    weights = {"strategy": "fixed", "strategy_kwargs": {"weights": {"a": 3.0, "b": 1.0}}}
+    assert "a 6 9 75.0% 1.50 b 6 3 25.0% 0.50" in _text(page("a", "b", **weights))
 
 
 def test_a_long_run_names_only_some_epochs(page: Page) -> None:

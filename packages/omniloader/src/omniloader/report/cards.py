@@ -28,12 +28,14 @@ class Drawing:
         svg: A figure.
         images: Frames as data URIs.
         text: A number, or why there is no picture.
+        part: What of the value is shown; empty if it is all.
     """
 
     key: str
     svg: Svg | None = None
     images: tuple[str, ...] = ()
     text: str | None = None
+    part: str = ""
 
 
 def draw_sample(specs: list[TensorSpec], sample: Sample) -> list[Drawing]:
@@ -59,15 +61,22 @@ def _draw(spec: TensorSpec, value: Tensor, mask: Tensor) -> Drawing:
         value, mask = value[:steps], mask[:steps]
     trailing = spec.trailing_shape
     if len(trailing) == 3 and trailing[0] in (1, 3):
-        return Drawing(key=spec.name, images=_frames(spec, value, mask))
+        images, real = _frames(spec, value, mask)
+        return Drawing(key=spec.name, images=images, part=_part(len(images), real, "frames"))
     if value.dtype.is_complex or len(trailing) > 1:
         return Drawing(key=spec.name, text=f"shape {tuple(value.shape)}")
     flat = value.double().numpy()
     if spec.is_sequence:
-        return Drawing(key=spec.name, svg=_curves(spec.name, flat, mask.numpy()))
+        part = _part(_MOST_LINES, flat[0].size, "columns")
+        return Drawing(key=spec.name, svg=_curves(spec.name, flat, mask.numpy()), part=part)
     if trailing:
-        return Drawing(key=spec.name, svg=_bars(spec.name, flat))
+        part = _part(_MOST_BARS, flat.size, "elements")
+        return Drawing(key=spec.name, svg=_bars(spec.name, flat), part=part)
     return Drawing(key=spec.name, text=f"{flat.item():g}")
+
+
+def _part(shown: int, there: int, noun: str) -> str:
+    return f"{shown} of {there} {noun}" if shown < there else ""
 
 
 def _curves(key: str, value: np.ndarray, mask: np.ndarray) -> Svg:
@@ -100,14 +109,15 @@ def _bars(key: str, value: np.ndarray) -> Svg:
     return figure(3.4, 1.25, draw, f"{key}, element by element")
 
 
-def _frames(spec: TensorSpec, value: Tensor, mask: Tensor) -> tuple[str, ...]:
+def _frames(spec: TensorSpec, value: Tensor, mask: Tensor) -> tuple[tuple[str, ...], int]:
+    """Frames spread over the real ones, and how many of these there are."""
     frames = value if spec.is_sequence else value[None]
     real = mask.nonzero()[:, 0].numpy() if spec.is_sequence else np.array([0])
     picked = real[np.unique(np.linspace(0, len(real) - 1, _MOST_FRAMES).round().astype(int))]
     pixels = frames[picked].double().numpy()
     if spec.dtype == torch.uint8:
         pixels = pixels / 255
-    return tuple(png(frame.transpose(1, 2, 0)) for frame in _in_range(pixels))
+    return tuple(png(frame.transpose(1, 2, 0)) for frame in _in_range(pixels)), len(real)
 
 
 def _in_range(pixels: np.ndarray) -> np.ndarray:

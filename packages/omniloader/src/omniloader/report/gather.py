@@ -12,6 +12,7 @@ import numpy as np
 from omniloader._types import IntArray, Sample
 from omniloader.config import OmniConfig
 from omniloader.config.build import forecasts
+from omniloader.config.parts import make_strategy
 from omniloader.errors import SampleError, SourceError
 from omniloader.introspection import Forecast, Report, validate
 from omniloader.introspection.describe import spread
@@ -70,7 +71,7 @@ def gather(
         track: Shows progress.
     """
     omni = config.replace(transforms=[], eval_transforms=None).build_loader()
-    strategy = config.build_strategy(omni.dataset_sizes)
+    strategy = make_strategy(config, omni.dataset_sizes, None, omni.names)
     counts = np.array([strategy.target_counts(epoch) for epoch in range(epochs)], dtype=np.int64)
     gaps: list[tuple[str, str]] = []
 

@@ -18,19 +18,19 @@ MOST_ROWS = 64
 # The picture's columns, at least, and how many of them lie between two keys.
 _COLUMNS, _GAP = 300, 2
 
-# Inches of a row, and of a name beside the rows.
-_ROW, _NAME = 0.075, 0.17
 
 BoolArray = npt.NDArray[np.bool_]
 
 
-def batch_masks(batch: Mapping[str, Any], keys: Sequence[str], labels: Sequence[str]) -> Svg:
+def batch_masks(batch: Mapping[str, Any], keys: Sequence[str]) -> tuple[Svg, list[int]]:
     """Rows are samples, by source; columns are the steps of every value; filled is real.
 
     Args:
         batch: A collated batch.
         keys: Values to show the masks of.
-        labels: Of the sources, in their order.
+
+    Returns:
+        The picture, and the numbers of the sources that it shows, from top to bottom.
     """
     owners = batch["dataset_index"].numpy()
     order = np.argsort(owners, kind="stable")
@@ -39,9 +39,6 @@ def batch_masks(batch: Mapping[str, Any], keys: Sequence[str], labels: Sequence[
     blocks = _widened([batch[mask_name(key)].numpy()[order] for key in keys])
     starts = np.cumsum([0, *(block.shape[1] + _GAP for block in blocks)])
     width = int(starts[-1]) - _GAP
-    present, rows = np.unique(owners, return_counts=True)
-    height = max(_ROW * len(order), _NAME * len(present), 1.0)
-    middles = spaced(np.cumsum(rows) - rows / 2, _NAME / height * len(order), len(order))
 
     def draw(made: Figure) -> None:
         axes = made.add_subplot()
@@ -56,20 +53,13 @@ def batch_masks(batch: Mapping[str, Any], keys: Sequence[str], labels: Sequence[
         axes.set_xticks(centres, [short(key) for key in keys])
         for text in axes.get_xticklabels():
             text.set(rotation=40, ha="right", rotation_mode="anchor")
-        axes.set_yticks(middles, [short(labels[own]) for own in present])
+        axes.set_yticks([])
         bare(axes, keep="none")
         axes.tick_params(length=0)
 
-    return figure(10.6, height + 1.2, draw, "What is real in one training batch")
-
-
-def spaced(places: npt.NDArray[np.float64], least: float, end: float) -> npt.NDArray[np.float64]:
-    """Rising places in ``[0, end]``, moved so that ``least`` lies between any two."""
-    steps = least * np.arange(len(places))
-    moved = np.maximum.accumulate(places - steps) + steps
-    latest = end - least / 2 - steps[::-1]
-    apart: npt.NDArray[np.float64] = np.minimum(moved, latest)
-    return apart
+    height = max(0.075 * len(order), 1.0) + 0.8
+    drawn = figure(10.6, height, draw, "What is real in one training batch")
+    return drawn, np.unique(owners).tolist()
 
 
 def _widened(masks: Sequence[BoolArray]) -> list[BoolArray]:
