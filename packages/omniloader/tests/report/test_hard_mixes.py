@@ -9,6 +9,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import browser
 import numpy as np
 import pytest
 
@@ -166,3 +167,13 @@ def test_a_target_without_a_label_has_no_bars(tmp_path: Path, page: Page) -> Non
     html = page("a")
     assert "Labels of each class of mood" not in html
     assert "no real value in the 6 samples read" in html
+
+
+def test_a_long_name_does_not_push_a_phone_sideways(page: Page, tmp_path: Path) -> None:
+    command = browser.chromium()
+    if command is None:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    html = page("x" * 120, "long_" * 30, metadata=["y" * 120])
+    folder = tmp_path / "browser"
+    folder.mkdir()
+    assert 0 < browser.scroll_width(command, html, folder, 375) <= 375
