@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from omniloader.errors import ConfigError
+from omniloader.utils.atomic import replacing_output
 
 
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> AbstractContextManager[Path]:
     """Give a temporary file that takes the place of ``path`` when the block ends well.
 
-    The temporary file is made on entry, so that a folder that is not there or may not be
-    written to is found before the work and not after it. An error or Ctrl-C removes it and
-    leaves what was at ``path``.
-
     Args:
-        path: The file to write.
+        path: The file to write, given by ``-o``.
 
     Raises:
         ConfigError: If it cannot be written.
     """
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    if path.is_dir():
-        raise ConfigError(f"-o {path}: must be a file, is a folder; give a file name in it")
-    try:
-        temporary.touch()
-    except OSError as error:
-        raise ConfigError(
-            f"-o {path}: cannot be written: {error.strerror}; "
-            "choose a folder that is there and that you may write to"
-        ) from error
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    return replacing_output(path, "-o")

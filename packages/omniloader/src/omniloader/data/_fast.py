@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from omniloader.utils.atomic import replacing
 
 _log = logging.getLogger(__name__)
 
@@ -44,15 +44,8 @@ def save_sidecar(
     text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, allow_pickle=False, **{_META: text}, **arrays)
-            Path(draft).replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                Path(draft).unlink()
-            raise
+        with replacing(path) as draft, draft.open("wb") as file:
+            np.savez(file, allow_pickle=False, **{_META: text}, **arrays)
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
         _log.debug("'%s' is not kept (%s); it is made again next time", path, error)
 

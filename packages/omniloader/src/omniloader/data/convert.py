@@ -7,7 +7,6 @@ Groups and packed values cost a look-up and an inflation each time they are read
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Collection
@@ -28,6 +27,7 @@ from omniloader.data._column_files import (
 )
 from omniloader.data._values import storable
 from omniloader.errors import ConfigError, SampleError
+from omniloader.utils.atomic import current_umask
 
 Array = npt.NDArray[Any]
 
@@ -69,18 +69,11 @@ def to_columnar(
     draft = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
     try:
         _write(dataset, draft, subset, keys)
-        draft.chmod(0o777 & ~_umask())
+        draft.chmod(0o777 & ~current_umask())
         draft.replace(target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return target
-
-
-def _umask() -> int:
-    # The umask can only be read by setting it.
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 def _write(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from omniloader._types import PathLike
 from omniloader.errors import ConfigError, MissingFileError, SourceError
+from omniloader.utils.atomic import replacing
 
 _VERSION = 1
 
@@ -117,14 +116,7 @@ def _index(value: object, where: str) -> int:
 
 
 def _write_whole(target: Path, text: str) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(target)
-    except OSError:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
+    with replacing(target) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())

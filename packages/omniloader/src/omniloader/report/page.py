@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -14,7 +13,6 @@ from jinja2 import Environment, StrictUndefined
 from omniloader._types import PathLike
 from omniloader._version import __version__
 from omniloader.config import OmniConfig
-from omniloader.errors import ConfigError
 from omniloader.introspection.records import SourceFacts
 from omniloader.introspection.subject import Track, no_progress
 from omniloader.report import overview
@@ -23,6 +21,7 @@ from omniloader.report.cards import Drawing, draw_sample
 from omniloader.report.gather import Gathered, gather
 from omniloader.report.masks import MOST_ROWS, batch_masks
 from omniloader.report.words import breakable, plain
+from omniloader.utils.atomic import replacing_output
 
 
 @dataclass(frozen=True)
@@ -99,21 +98,8 @@ def write_report(config: OmniConfig, path: PathLike, **options: Any) -> Path:
         ConfigError: If the file cannot be written; found before anything is read.
     """
     target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    if target.is_dir():
-        raise ConfigError(f"report: {target}: must be a file, is a folder; give a file name in it")
-    try:
-        temporary.touch()
-    except OSError as error:
-        raise ConfigError(
-            f"report: {target}: cannot be written: {error.strerror}; "
-            "choose a folder that is there and that you may write to"
-        ) from error
-    try:
+    with replacing_output(target, "report:") as temporary:
         temporary.write_text(render_report(config, **options), encoding="utf-8")
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
     return target
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,6 +14,7 @@ from torch import Tensor
 from omniloader._types import PathLike
 from omniloader.errors import StatsError
 from omniloader.stats.results import FeatureStats
+from omniloader.utils.atomic import replacing
 
 FORMAT = "omniloader.stats"
 VERSION = 1
@@ -98,18 +97,8 @@ def _numbers(dataset: str, key: str, name: str, value: Any) -> Any:
 def _write(path: Path, text: str) -> None:
     """Write beside the target and rename, so that a reader never meets half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        # mkstemp makes a private file; give it the rights any new file would have.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def load_stats(

@@ -1,1 +1,1 @@
-"""Helpers without a home of their own: padding along time, seeds, shared memory."""
+"""Helpers without a home of their own: padding along time, seeds, shared memory, whole files."""
